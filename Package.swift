@@ -1,0 +1,78 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+let strict: [SwiftSetting] = [
+  .treatAllWarnings(as: .error),
+  .enableUpcomingFeature("ExistentialAny"),
+]
+
+func cLibrary(_ name: String, _ pkgConfig: String, _ debian: String) -> Target {
+  .systemLibrary(
+    name: name, path: "Sources/CLibraries/\(name)", pkgConfig: pkgConfig, providers: [.apt([debian])])
+}
+
+let package = Package(
+  name: "marfa-folders",
+  products: [
+    .executable(name: "marfa-folders", targets: ["marfa-folders"])
+  ],
+  targets: [
+    // C libraries of Debian, wrapped thinly.
+    cLibrary("CSQLite", "sqlite3", "libsqlite3-dev"),
+    cLibrary("CCurl", "libcurl", "libcurl4-openssl-dev"),
+    cLibrary("COpenSSL", "libcrypto", "libssl-dev"),
+    cLibrary("CSecret", "libsecret-1", "libsecret-1-dev"),
+    cLibrary("CYAML", "yaml-0.1", "libyaml-dev"),
+    cLibrary("CMD4C", "md4c", "libmd4c-dev"),
+    cLibrary("CUTF8Proc", "libutf8proc", "libutf8proc-dev"),
+    cLibrary("CMicroHTTPD", "libmicrohttpd", "libmicrohttpd-dev"),
+    cLibrary("CSystemd", "libsystemd", "libsystemd-dev"),
+    .target(name: "CPosix", path: "Sources/CLibraries/CPosix"),
+
+    // The rooms. Arrows point one way: marfa-folders -> FolderSync -> MarfaCopy -> MarfaBase.
+    .target(
+      name: "MarfaBase", dependencies: ["CSQLite", "COpenSSL", "CUTF8Proc", "CPosix"],
+      resources: [.embedInCode("Catalog/catalog.json")], swiftSettings: strict),
+    .target(name: "MarfaCopy", dependencies: ["MarfaBase", "CCurl", "CMD4C", "CPosix"], swiftSettings: strict),
+    .target(name: "FolderSync", dependencies: ["MarfaCopy", "MarfaBase", "CYAML", "CMD4C", "CPosix"], swiftSettings: strict),
+    .target(name: "Keyring", dependencies: ["MarfaBase", "CSecret"], swiftSettings: strict),
+    .target(name: "LocalInstance", dependencies: ["MarfaBase", "CMicroHTTPD", "CPosix"], swiftSettings: strict),
+    .executableTarget(
+      name: "marfa-folders",
+      dependencies: ["FolderSync", "MarfaCopy", "Keyring", "LocalInstance", "MarfaBase", "CSystemd", "CPosix"],
+      swiftSettings: strict),
+
+    // Tests mirror the rooms.
+    .target(
+      name: "TestSupport",
+      dependencies: ["FolderSync", "MarfaCopy", "LocalInstance", "MarfaBase"],
+      path: "Tests/Support", swiftSettings: strict),
+    .executableTarget(
+      name: "simulate",
+      dependencies: ["FolderSync", "MarfaCopy", "LocalInstance", "MarfaBase", "TestSupport"],
+      path: "Tests/Simulation", swiftSettings: strict),
+    .testTarget(
+      name: "MarfaBaseTests", dependencies: ["MarfaBase", "TestSupport"], swiftSettings: strict),
+    .testTarget(
+      name: "LocalInstanceTests", dependencies: ["LocalInstance", "MarfaBase", "TestSupport"], swiftSettings: strict),
+    .testTarget(
+      name: "MarfaCopyTests", dependencies: ["MarfaCopy", "LocalInstance", "MarfaBase", "TestSupport"],
+      swiftSettings: strict),
+    .testTarget(
+      name: "FolderSyncTests",
+      dependencies: ["FolderSync", "MarfaCopy", "LocalInstance", "MarfaBase", "TestSupport"], swiftSettings: strict),
+    .testTarget(
+      name: "KeyringTests", dependencies: ["Keyring", "MarfaBase"], swiftSettings: strict),
+    .testTarget(
+      name: "CommandTests", dependencies: ["MarfaBase", "TestSupport", "marfa-folders"], swiftSettings: strict),
+    .testTarget(
+      name: "Scenarios",
+      dependencies: ["FolderSync", "MarfaCopy", "LocalInstance", "MarfaBase", "TestSupport", "marfa-folders"],
+      swiftSettings: strict),
+    .testTarget(
+      name: "Faults",
+      dependencies: ["FolderSync", "MarfaCopy", "LocalInstance", "MarfaBase", "TestSupport", "marfa-folders"],
+      swiftSettings: strict),
+  ],
+  swiftLanguageModes: [.v6]
+)

@@ -1,0 +1,35 @@
+#pragma once
+#include <curl/curl.h>
+
+// Variadic calls do not import into Swift: one typed function for each kind of argument.
+static inline CURLcode marfa_curl_set_long(CURL *handle, CURLoption option, long value) {
+  return curl_easy_setopt(handle, option, value);
+}
+static inline CURLcode marfa_curl_set_off(CURL *handle, CURLoption option, curl_off_t value) {
+  return curl_easy_setopt(handle, option, value);
+}
+static inline CURLcode marfa_curl_set_text(CURL *handle, CURLoption option, const char *value) {
+  return curl_easy_setopt(handle, option, value);
+}
+static inline CURLcode marfa_curl_set_pointer(CURL *handle, CURLoption option, void *value) {
+  return curl_easy_setopt(handle, option, value);
+}
+static inline CURLcode marfa_curl_set_list(CURL *handle, CURLoption option, struct curl_slist *value) {
+  return curl_easy_setopt(handle, option, value);
+}
+static inline CURLcode marfa_curl_set_callback(
+    CURL *handle, CURLoption option, size_t (*value)(char *, size_t, size_t, void *)) {
+  return curl_easy_setopt(handle, option, value);
+}
+static inline CURLcode marfa_curl_get_long(CURL *handle, CURLINFO info, long *value) {
+  return curl_easy_getinfo(handle, info, value);
+}
+static inline CURLcode marfa_curl_get_text(CURL *handle, CURLINFO info, char **value) {
+  return curl_easy_getinfo(handle, info, value);
+}
+static inline CURLcode marfa_curl_get_pointer(CURL *handle, CURLINFO info, void **value) {
+  return curl_easy_getinfo(handle, info, value);
+}
+static inline CURLMcode marfa_curl_multi_set_long(CURLM *multi, CURLMoption option, long value) {
+  return curl_multi_setopt(multi, option, value);
+}

@@ -1,0 +1,120 @@
+#define _GNU_SOURCE
+#include "CPosix.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+const int marfa_o_path = O_PATH;
+
+static int fill(int directory, const char *name, int flags, struct marfa_stat *out) {
+  struct statx from;
+  if (name[0] == 0) flags |= AT_EMPTY_PATH;
+  if (statx(directory, name, flags | AT_STATX_SYNC_AS_STAT, STATX_BASIC_STATS | STATX_BTIME | 0x1000 /* STATX_MNT_ID */,
+            &from) != 0)
+    return errno;
+  memset(out, 0, sizeof *out);
+  out->mode = from.stx_mode;
+  out->uid = from.stx_uid;
+  out->gid = from.stx_gid;
+  out->links = from.stx_nlink;
+  out->inode = from.stx_ino;
+  out->size = from.stx_size;
+  out->device = ((uint64_t)from.stx_dev_major << 32) | from.stx_dev_minor;
+  out->mtime_seconds = from.stx_mtime.tv_sec;
+  out->mtime_nanoseconds = from.stx_mtime.tv_nsec;
+  out->ctime_seconds = from.stx_ctime.tv_sec;
+  out->ctime_nanoseconds = from.stx_ctime.tv_nsec;
+  out->has_btime = (from.stx_mask & STATX_BTIME) != 0 && (from.stx_btime.tv_sec != 0 || from.stx_btime.tv_nsec != 0);
+  if (out->has_btime) {
+    out->btime_seconds = from.stx_btime.tv_sec;
+    out->btime_nanoseconds = from.stx_btime.tv_nsec;
+  }
+#ifdef STATX_MNT_ID
+  if (from.stx_mask & STATX_MNT_ID) out->mount = from.stx_mnt_id;
+#endif
+  out->immutable = (from.stx_attributes_mask & STATX_ATTR_IMMUTABLE) && (from.stx_attributes & STATX_ATTR_IMMUTABLE);
+  return 0;
+}
+
+int marfa_statx(int directory, const char *name, struct marfa_stat *out) {
+  return fill(directory, name, AT_SYMLINK_NOFOLLOW, out);
+}
+
+int marfa_statx_follow(int directory, const char *name, struct marfa_stat *out) { return fill(directory, name, 0, out); }
+
+int marfa_renameat2(int from_directory, const char *from, int to_directory, const char *to, unsigned flags) {
+  return renameat2(from_directory, from, to_directory, to, flags) == 0 ? 0 : errno;
+}
+
+int marfa_open_beneath(int directory, const char *path, int flags, unsigned mode) {
+  struct open_how how;
+  memset(&how, 0, sizeof how);
+  how.flags = (uint64_t)(unsigned)(flags | O_CLOEXEC);
+  how.mode = (flags & O_CREAT) ? mode : 0;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+  long result = syscall(437 /* openat2 */, directory, path, &how, sizeof how);
+  return result >= 0 ? (int)result : -errno;
+}
+
+int marfa_openat(int directory, const char *path, int flags, unsigned mode) {
+  int result = openat(directory, path, flags | O_CLOEXEC, mode);
+  return result >= 0 ? result : -errno;
+}
+
+int marfa_ofd_lock(int descriptor, bool wait) {
+  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+  return fcntl(descriptor, wait ? F_OFD_SETLKW : F_OFD_SETLK, &lock) == 0 ? 0 : errno;
+}
+
+int marfa_probe_writer(int descriptor) {
+  if (fcntl(descriptor, F_SETLEASE, F_RDLCK) != 0) return errno;
+  fcntl(descriptor, F_SETLEASE, F_UNLCK);
+  return 0;
+}
+
+uint64_t marfa_boottime(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+int marfa_write_all(int descriptor, const void *bytes, size_t count) {
+  const char *next = bytes;
+  while (count > 0) {
+    ssize_t written = write(descriptor, next, count);
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return errno;
+    }
+    next += written;
+    count -= (size_t)written;
+  }
+  return 0;
+}
+
+int marfa_open_pty(char *slave, size_t size) {
+  int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (master < 0) return -errno;
+  if (grantpt(master) != 0 || unlockpt(master) != 0 || ptsname_r(master, slave, size) != 0) {
+    int failure = errno;
+    close(master);
+    return -failure;
+  }
+  return master;
+}
+
+int marfa_peer_uid(int descriptor) {
+  struct ucred peer;
+  socklen_t size = sizeof peer;
+  if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return -1;
+  return (int)peer.uid;
+}

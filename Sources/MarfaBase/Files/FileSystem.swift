@@ -1,0 +1,236 @@
+import CPosix
+import Glibc
+
+/// A failed call of the file system.
+public struct FileError: Error, Hashable, Sendable, CustomStringConvertible {
+  /// The error number, such as `ENOENT`.
+  public var code: Int32
+  /// What was tried, in a word or two: "open", "rename".
+  public var operation: String
+  /// The path or name it was tried on.
+  public var path: PathBytes
+
+  /// A failure.
+  public init(code: Int32, operation: String, path: PathBytes) {
+    self.code = code
+    self.operation = operation
+    self.path = path
+  }
+
+  /// The file, what was tried and the system's words for why.
+  public var description: String { "\(path): cannot \(operation): \(reason)" }
+
+  /// The system's words alone, such as "Permission denied".
+  public var reason: String { String(cString: strerror(code)) }
+
+  /// Whether the disk, or the person's quota of it, is full (P5.2).
+  public var isStorageFull: Bool { code == ENOSPC || code == EDQUOT }
+}
+
+/// What a name stands for.
+public enum FileKind: UInt8, Sendable {
+  /// A regular file.
+  case regular
+  /// A directory.
+  case directory
+  /// A symbolic link.
+  case link
+  /// A socket, pipe or device.
+  case special
+}
+
+/// Device, inode and birth time of a file (X24). Two files are one where these are equal.
+public struct FileIdentity: Hashable, Sendable {
+  /// The device number as the kernel gives it now.
+  public var device: UInt64
+  /// The inode.
+  public var inode: UInt64
+  /// Birth time, nanoseconds since the epoch.
+  public var birth: Int64
+
+  /// An identity.
+  public init(device: UInt64, inode: UInt64, birth: Int64) {
+    self.device = device
+    self.inode = inode
+    self.birth = birth
+  }
+}
+
+/// What a look at a file tells.
+public struct FileStatus: Hashable, Sendable {
+  /// Regular file, directory, link or special.
+  public var kind: FileKind
+  /// Permission bits, 0o7777.
+  public var mode: UInt32
+  /// Size in bytes.
+  public var size: UInt64
+  /// Modification time, nanoseconds since the epoch.
+  public var modified: Int64
+  /// Change time of the inode, nanoseconds since the epoch.
+  public var changed: Int64
+  /// Device number.
+  public var device: UInt64
+  /// Mount the file is reached through; 0 where the kernel does not tell.
+  public var mount: UInt64
+  /// Inode number.
+  public var inode: UInt64
+  /// Birth time, nanoseconds since the epoch; nil where the file system has none.
+  public var birth: Int64?
+  /// Owner.
+  public var owner: UInt32
+  /// Group.
+  public var group: UInt32
+  /// Names it has.
+  public var links: UInt32
+  /// Whether the immutable flag is confirmed.
+  public var immutable: Bool
+
+  /// A status of these facts.
+  public init(
+    kind: FileKind, mode: UInt32, size: UInt64, modified: Int64, changed: Int64, device: UInt64, mount: UInt64 = 0,
+    inode: UInt64, birth: Int64?, owner: UInt32 = 0, group: UInt32 = 0, links: UInt32 = 1, immutable: Bool = false
+  ) {
+    self.kind = kind
+    self.mode = mode
+    self.size = size
+    self.modified = modified
+    self.changed = changed
+    self.device = device
+    self.mount = mount
+    self.inode = inode
+    self.birth = birth
+    self.owner = owner
+    self.group = group
+    self.links = links
+    self.immutable = immutable
+  }
+
+  /// The identity, or nil without a birth time (F17.2).
+  public var identity: FileIdentity? {
+    guard let birth, birth != 0 else { return nil }
+    return FileIdentity(device: device, inode: inode, birth: birth)
+  }
+
+  /// Whether its owner may run it (F50.1).
+  public var isExecutable: Bool { mode & 0o100 != 0 }
+}
+
+/// One name in a directory.
+public struct DirectoryEntry: Hashable, Sendable {
+  /// The name.
+  public var name: PathBytes
+  /// Its kind where the listing tells it.
+  public var kind: FileKind?
+
+  /// An entry.
+  public init(name: PathBytes, kind: FileKind?) {
+    self.name = name
+    self.kind = kind
+  }
+}
+
+/// A file open for reading.
+public protocol ReadableFile: AnyObject {
+  /// What the open file is now.
+  func status() throws(FileError) -> FileStatus
+  /// The next bytes, at most `limit`; empty at the end.
+  func read(limit: Int) throws(FileError) -> [UInt8]
+  /// Whether some process has it open for writing; nil where that can't be told (P1.1).
+  func hasWriter() -> Bool?
+  /// Names and values of `user.*` attributes, and of the POSIX access list.
+  func attributes() throws(FileError) -> [(name: String, value: [UInt8])]
+}
+
+/// A file being made.
+public protocol WritableFile: AnyObject {
+  /// Appends bytes.
+  func write(_ bytes: [UInt8]) throws(FileError)
+  /// Sets the permission bits.
+  func setMode(_ mode: UInt32) throws(FileError)
+  /// Sets owner and group; a refusal by permission is no failure (X15.4 "where permitted").
+  func setOwner(_ owner: UInt32, group: UInt32) throws(FileError)
+  /// Sets an attribute.
+  func setAttribute(_ name: String, _ value: [UInt8]) throws(FileError)
+  /// Makes bytes and attributes durable.
+  func sync() throws(FileError)
+  /// What it is now.
+  func status() throws(FileError) -> FileStatus
+  /// Closes it; a failure counts as the write's (P5.2).
+  func close() throws(FileError)
+}
+
+/// How a rename treats its target.
+public enum RenameMode: Sendable {
+  /// Replaces what is there.
+  case replace
+  /// Fails `EEXIST` where anything is there; `EINVAL` or `ENOSYS` where the file system can't.
+  case noReplace
+  /// Exchanges the two; fails `ENOENT` where the target is absent.
+  case exchange
+}
+
+/// An open directory. Every name is one component, relative to it, and no link is followed.
+public protocol Directory: AnyObject {
+  /// What the directory is now.
+  func status() throws(FileError) -> FileStatus
+  /// Its names, `.` and `..` left out, in no order.
+  func list() throws(FileError) -> [DirectoryEntry]
+  /// What a name stands for; nil where nothing has it. No link is followed.
+  func status(of name: PathBytes) throws(FileError) -> FileStatus?
+  /// Opens a regular file.
+  func open(_ name: PathBytes) throws(FileError) -> any ReadableFile
+  /// Opens a directory; `ELOOP` or `ENOTDIR` for a link.
+  func directory(_ name: PathBytes) throws(FileError) -> any Directory
+  /// Opens a directory some components below, following no link and never leaving this one (F30.5).
+  func directory(beneath path: PathBytes) throws(FileError) -> any Directory
+  /// Makes a directory.
+  func makeDirectory(_ name: PathBytes, mode: UInt32) throws(FileError)
+  /// Makes a file that must not exist, following no link. With `exactMode` the umask does not narrow the mode.
+  func create(_ name: PathBytes, mode: UInt32, exactMode: Bool) throws(FileError) -> any WritableFile
+  /// Renames a name of this directory.
+  func rename(_ name: PathBytes, to directory: any Directory, as target: PathBytes, _ mode: RenameMode)
+    throws(FileError)
+  /// Gives a file a second name; fails `EEXIST` where it is taken.
+  func link(_ name: PathBytes, to directory: any Directory, as target: PathBytes) throws(FileError)
+  /// Takes a name of a file or link away.
+  func unlink(_ name: PathBytes) throws(FileError)
+  /// Takes an empty directory away.
+  func removeDirectory(_ name: PathBytes) throws(FileError)
+  /// Sets the permission bits of a file.
+  func setMode(_ name: PathBytes, _ mode: UInt32) throws(FileError)
+  /// Makes its entries durable; a file system that has no such call is no failure (X15.7).
+  func sync() throws(FileError)
+}
+
+/// A lock on an open file, dropped when this is let go or the process dies, however it dies.
+public protocol FileLock: AnyObject {
+  /// Drops it now.
+  func release()
+}
+
+/// Whether the process that made a temporary file still runs (X14.3).
+public enum WriterState: Sendable {
+  /// It runs, or that can't be told.
+  case running
+  /// It does not.
+  case gone
+}
+
+/// The disk. Real: system calls. In memory: the simulation's. Faulty: either, failing where it is told to.
+public protocol FileSystem: Sendable {
+  /// Opens a directory by an absolute path; links on the way are followed (a folder's root).
+  func openDirectory(_ path: PathBytes) throws(FileError) -> any Directory
+  /// The path with every link of its longest existing part followed and `.`/`..` removed (X2.2).
+  func resolve(_ path: PathBytes) throws(FileError) -> PathBytes
+  /// Makes a directory and its missing parents, with that mode less the umask. Returns those it made, outermost first.
+  func makeDirectories(_ path: PathBytes, mode: UInt32) throws(FileError) -> [PathBytes]
+  /// What an absolute path stands for, links followed; nil where nothing does.
+  func status(_ path: PathBytes) throws(FileError) -> FileStatus?
+  /// An exclusive lock on a file (made 0600 where missing): `flock`, else an open-file-description lock (X12).
+  /// Returns nil where another open file holds it and `wait` is false.
+  func lock(_ name: PathBytes, in directory: any Directory, wait: Bool) throws(FileError) -> (any FileLock)?
+  /// This process, as temporary files name it: `<pid>` and the start time of field 22 (X14.1).
+  var writer: (pid: Int32, start: UInt64) { get }
+  /// Whether the writer a temporary file's name gives still runs; without a start time the pid alone decides.
+  func state(ofWriter pid: Int32, start: UInt64?) -> WriterState
+}

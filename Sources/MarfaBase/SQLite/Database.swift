@@ -1,0 +1,186 @@
+import CSQLite
+
+/// A failed call of SQLite.
+public struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
+  /// The extended result code, such as `SQLITE_BUSY` or `SQLITE_CONSTRAINT_UNIQUE`.
+  public let code: Int32
+  /// SQLite's words.
+  public let message: String
+  /// The statement, where one was at work.
+  public let statement: String?
+
+  /// The primary result code.
+  public var primaryCode: Int32 { code & 0xFF }
+  /// Whether the disk is full.
+  public var isFull: Bool { primaryCode == SQLITE_FULL }
+  /// Whether another connection holds the lock asked for.
+  public var isBusy: Bool { primaryCode == SQLITE_BUSY || primaryCode == SQLITE_LOCKED }
+  /// Whether the file is no database or is damaged.
+  public var isCorrupt: Bool { primaryCode == SQLITE_CORRUPT || primaryCode == SQLITE_NOTADB }
+  /// Whether a constraint refused the row.
+  public var isConstraint: Bool { primaryCode == SQLITE_CONSTRAINT }
+
+  /// The words, the code and the statement.
+  public var description: String {
+    "\(message) (SQLite \(code))" + (statement.map { " in: \($0)" } ?? "")
+  }
+}
+
+/// A connection to a SQLite database, used by one thread at a time; statements are prepared once and kept.
+///
+///     let database = try Database(path: path, mode: .readWrite)
+///     try database.run("INSERT INTO tag (item, name) VALUES (?, ?)", item, tag)
+///     let count = try database.one("SELECT count(*) FROM tag") { $0.int(0) }
+public final class Database {
+  /// How a database is opened.
+  public enum Mode: Sendable {
+    /// Reads and writes, making the file where it is missing.
+    case create
+    /// Reads and writes a file that exists.
+    case readWrite
+    /// Reads alone.
+    case readOnly
+  }
+
+  /// The C handle, for what this wrapper does not cover (hooks, backup).
+  public let handle: OpaquePointer
+  private var statements: [String: Statement] = [:]
+  private var depth = 0
+
+  /// Opens a database.
+  /// - Parameter path: a file's path, or a `file:` URI (`file:name?mode=memory&cache=shared`).
+  /// - Throws: `SQLiteError`.
+  public init(path: String, mode: Mode) throws(SQLiteError) {
+    var opened: OpaquePointer?
+    let flags =
+      switch mode {
+      case .create: SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
+      case .readWrite: SQLITE_OPEN_READWRITE
+      case .readOnly: SQLITE_OPEN_READONLY
+      }
+    let code = sqlite3_open_v2(path, &opened, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI | SQLITE_OPEN_EXRESCODE, nil)
+    guard code == SQLITE_OK, let opened else {
+      let message = opened.map { String(cString: sqlite3_errmsg($0)) } ?? "out of memory"
+      sqlite3_close_v2(opened)
+      throw SQLiteError(code: code, message: message, statement: nil)
+    }
+    handle = opened
+  }
+
+  deinit {
+    statements.removeAll()
+    sqlite3_close_v2(handle)
+  }
+
+  /// Closes the connection's statements so that `PRAGMA`s and `VACUUM` find none open. The connection closes on release.
+  public func finalizeStatements() { statements.removeAll() }
+
+  func failure(_ code: Int32, _ statement: String?) -> SQLiteError {
+    SQLiteError(code: code, message: String(cString: sqlite3_errmsg(handle)), statement: statement)
+  }
+
+  /// Runs statements that answer nothing and bind nothing, such as a schema.
+  public func execute(_ sql: String) throws(SQLiteError) {
+    let code = sqlite3_exec(handle, sql, nil, nil, nil)
+    guard code == SQLITE_OK else { throw failure(code, sql) }
+  }
+
+  /// The prepared statement of a text, kept for the next call. It is reset; a statement in use (a query inside the
+  /// rows of the same query) gets a second one, not kept.
+  public func statement(_ sql: String) throws(SQLiteError) -> Statement {
+    if let kept = statements[sql], !kept.isStepping { return kept }
+    let made = try Statement(self, sql)
+    if statements[sql] == nil { statements[sql] = made }
+    return made
+  }
+
+  /// Runs a statement with its values. Returns the number of rows changed.
+  @discardableResult
+  public func run(_ sql: String, _ values: (any SQLiteValue)?...) throws(SQLiteError) -> Int {
+    try run(sql, values)
+  }
+
+  /// Runs a statement with its values. Returns the number of rows changed.
+  @discardableResult
+  public func run(_ sql: String, _ values: [(any SQLiteValue)?]) throws(SQLiteError) -> Int {
+    let statement = try statement(sql)
+    defer { statement.reset() }
+    try statement.bind(values)
+    while try statement.step() {}
+    return Int(sqlite3_changes(handle))
+  }
+
+  /// Calls `each` with every row of a query.
+  public func rows<Failure: Error>(
+    _ sql: String, _ values: [(any SQLiteValue)?] = [], each: (Row) throws(Failure) -> Void
+  ) throws {
+    let statement = try statement(sql)
+    defer { statement.reset() }
+    try statement.bind(values)
+    while try statement.step() { try each(Row(statement: statement)) }
+  }
+
+  /// What `read` makes of every row of a query.
+  public func all<Value>(
+    _ sql: String, _ values: (any SQLiteValue)?..., read: (Row) throws(SQLiteError) -> Value
+  ) throws(SQLiteError) -> [Value] {
+    try all(sql, values, read: read)
+  }
+
+  /// What `read` makes of every row of a query.
+  public func all<Value>(
+    _ sql: String, _ values: [(any SQLiteValue)?], read: (Row) throws(SQLiteError) -> Value
+  ) throws(SQLiteError) -> [Value] {
+    let statement = try statement(sql)
+    defer { statement.reset() }
+    try statement.bind(values)
+    var out: [Value] = []
+    while try statement.step() { out.append(try read(Row(statement: statement))) }
+    return out
+  }
+
+  /// What `read` makes of the first row of a query; nil where there is none.
+  public func one<Value>(
+    _ sql: String, _ values: (any SQLiteValue)?..., read: (Row) throws(SQLiteError) -> Value
+  ) throws(SQLiteError) -> Value? {
+    let statement = try statement(sql)
+    defer { statement.reset() }
+    try statement.bind(values)
+    guard try statement.step() else { return nil }
+    return try read(Row(statement: statement))
+  }
+
+  /// The row id of the last insert.
+  public var lastInsertedRow: Int64 { sqlite3_last_insert_rowid(handle) }
+
+  /// Whether a transaction is open.
+  public var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
+
+  /// Runs `work` in a transaction: committed where it returns, rolled back where it throws. Inside another it is a
+  /// savepoint of that one. The outer one begins IMMEDIATE, so that a busy database is met at its start.
+  public func transaction<Value, Failure: Error>(
+    _ work: () throws(Failure) -> Value
+  ) throws -> Value {
+    depth += 1
+    defer { depth -= 1 }
+    let outer = depth == 1 && !isInTransaction
+    try execute(outer ? "BEGIN IMMEDIATE" : "SAVEPOINT level\(depth)")
+    let value: Value
+    do throws(Failure) {
+      value = try work()
+    } catch {
+      // The first error is the one to tell; SQLite may have rolled back already (a full disk).
+      if isInTransaction {
+        try? execute(outer ? "ROLLBACK" : "ROLLBACK TO level\(depth); RELEASE level\(depth)")
+      }
+      throw error
+    }
+    do throws(SQLiteError) {
+      try execute(outer ? "COMMIT" : "RELEASE level\(depth)")
+    } catch {
+      if outer, isInTransaction { try? execute("ROLLBACK") }
+      throw error
+    }
+    return value
+  }
+}

@@ -1,0 +1,55 @@
+/// The wall clock and the clock that timers run on.
+public protocol Clock: Sendable {
+  /// The wall-clock time.
+  var now: Timestamp { get }
+  /// Nanoseconds of a clock that never steps back and counts suspend (CLOCK_BOOTTIME).
+  var monotonic: UInt64 { get }
+}
+
+/// Where new ids come from.
+public protocol IdSource: Sendable {
+  /// A new UUIDv7; later calls give greater ids within one source.
+  func next() -> EntityID
+}
+
+/// Waits. The real one sleeps; the simulation's moves its clock on.
+public protocol Scheduler: Sendable {
+  /// Waits that long, or until `stop` is set. Returns whether the time ran out.
+  @discardableResult
+  func wait(nanoseconds: UInt64, unless stop: StopFlag) -> Bool
+}
+
+/// A service name and what a component writes of itself to the log: never bodies, never keys (P7.4).
+public protocol Log: Sendable {
+  /// One line, without its newline.
+  func write(_ line: String)
+}
+
+/// What an engine stands on besides its store: passed in, never global.
+public struct Context: Sendable {
+  /// The clock.
+  public var clock: any Clock
+  /// The source of ids.
+  public var ids: any IdSource
+  /// The disk.
+  public var files: any FileSystem
+  /// The way to servers.
+  public var transport: any Transport
+  /// Waiting.
+  public var scheduler: any Scheduler
+  /// The log.
+  public var log: any Log
+
+  /// A context of these parts.
+  public init(
+    clock: any Clock, ids: any IdSource, files: any FileSystem, transport: any Transport, scheduler: any Scheduler,
+    log: any Log
+  ) {
+    self.clock = clock
+    self.ids = ids
+    self.files = files
+    self.transport = transport
+    self.scheduler = scheduler
+    self.log = log
+  }
+}

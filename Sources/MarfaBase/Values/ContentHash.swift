@@ -1,0 +1,110 @@
+import COpenSSL
+
+/// The SHA-256 of some bytes.
+public struct ContentHash: Hashable, Sendable, CustomStringConvertible {
+  /// The 32 bytes of the digest.
+  public let bytes: [UInt8]
+
+  /// A digest of 32 bytes; nil for any other count.
+  public init?(bytes: [UInt8]) {
+    guard bytes.count == 32 else { return nil }
+    self.bytes = bytes
+  }
+
+  /// The digest that 64 hex digits spell, with or without a leading `sha256:`.
+  public init?(_ text: Text) {
+    var digits = text.bytes[...]
+    if digits.starts(with: "sha256:".utf8) { digits = digits.dropFirst(7) }
+    guard digits.count == 64 else { return nil }
+    var out: [UInt8] = []
+    var pending: UInt8?
+    for digit in digits {
+      let value: UInt8
+      switch digit {
+      case UInt8(ascii: "0")...UInt8(ascii: "9"): value = digit - UInt8(ascii: "0")
+      case UInt8(ascii: "a")...UInt8(ascii: "f"): value = digit - UInt8(ascii: "a") + 10
+      default: return nil
+      }
+      if let high = pending {
+        out.append(high << 4 | value)
+        pending = nil
+      } else {
+        pending = value
+      }
+    }
+    bytes = out
+  }
+
+  /// The digest of bytes in memory.
+  public init(of content: [UInt8]) {
+    var hasher = ContentHasher()
+    hasher.update(content)
+    self = hasher.finish()
+  }
+
+  /// 64 lowercase hex digits.
+  public var hex: String {
+    let digits = Array("0123456789abcdef".utf8)
+    return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+  }
+
+  /// The wire's form: `sha256:` and the hex digits.
+  public var description: String { "sha256:\(hex)" }
+
+  /// The wire's form as text.
+  public var text: Text { Text(description) }
+}
+
+/// Hashes bytes as they pass. Use it on one thread.
+public struct ContentHasher: ~Copyable {
+  private let context: OpaquePointer
+
+  /// A fresh hasher.
+  public init() {
+    context = EVP_MD_CTX_new()
+    EVP_DigestInit_ex(context, sha256.pointer, nil)
+  }
+
+  deinit { EVP_MD_CTX_free(context) }
+
+  /// Takes in more bytes.
+  public mutating func update(_ bytes: some ContiguousBytesSource) {
+    bytes.withBytes { _ = EVP_DigestUpdate(context, $0.baseAddress, $0.count) }
+  }
+
+  /// Takes in more bytes.
+  public mutating func update(_ bytes: UnsafeRawBufferPointer) {
+    _ = EVP_DigestUpdate(context, bytes.baseAddress, bytes.count)
+  }
+
+  /// The digest of all that was taken in. Call it once.
+  public consuming func finish() -> ContentHash {
+    var digest = [UInt8](repeating: 0, count: 32)
+    EVP_DigestFinal_ex(context, &digest, nil)
+    return ContentHash(bytes: digest)!
+  }
+}
+
+/// Bytes that lie in one piece of memory.
+public protocol ContiguousBytesSource {
+  /// Calls `body` with the bytes.
+  func withBytes(_ body: (UnsafeRawBufferPointer) -> Void)
+}
+
+extension [UInt8]: ContiguousBytesSource {
+  /// Calls `body` with the array's storage.
+  public func withBytes(_ body: (UnsafeRawBufferPointer) -> Void) { withUnsafeBytes(body) }
+}
+
+extension ArraySlice<UInt8>: ContiguousBytesSource {
+  /// Calls `body` with the slice's storage.
+  public func withBytes(_ body: (UnsafeRawBufferPointer) -> Void) { withUnsafeBytes(body) }
+}
+
+/// The algorithm, fetched once: `EVP_sha256()` fetches anew at every use (platform notes 2).
+private struct FetchedDigest: @unchecked Sendable {
+  // An EVP_MD is immutable and reference counted by OpenSSL, safe to share between threads once fetched.
+  let pointer: OpaquePointer?
+}
+
+private let sha256 = FetchedDigest(pointer: EVP_MD_fetch(nil, "SHA256", nil))
