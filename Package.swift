@@ -34,7 +34,8 @@ let package = Package(
       name: "MarfaBase", dependencies: ["CSQLite", "COpenSSL", "CUTF8Proc", "CPosix"],
       resources: [.embedInCode("Catalog/catalog.json")], swiftSettings: strict),
     .target(name: "MarfaCopy", dependencies: ["MarfaBase", "CCurl", "CMD4C", "CPosix"], swiftSettings: strict),
-    .target(name: "FolderSync", dependencies: ["MarfaCopy", "MarfaBase", "CYAML", "CMD4C", "CPosix"], swiftSettings: strict),
+    .target(
+      name: "FolderSync", dependencies: ["MarfaCopy", "MarfaBase", "CYAML", "CMD4C", "CPosix"], swiftSettings: strict),
     .target(name: "Keyring", dependencies: ["MarfaBase", "CSecret"], swiftSettings: strict),
     .target(name: "LocalInstance", dependencies: ["MarfaBase", "CMicroHTTPD", "CPosix"], swiftSettings: strict),
     .executableTarget(

@@ -58,7 +58,8 @@ public final class Database {
       case .readWrite: SQLITE_OPEN_READWRITE
       case .readOnly: SQLITE_OPEN_READONLY
       }
-    let code = sqlite3_open_v2(path, &opened, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI | SQLITE_OPEN_EXRESCODE, nil)
+    let code = sqlite3_open_v2(
+      path, &opened, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI | SQLITE_OPEN_EXRESCODE, nil)
     guard code == SQLITE_OK, let opened else {
       let message = opened.map { String(cString: sqlite3_errmsg($0)) } ?? "out of memory"
       sqlite3_close_v2(opened)
@@ -158,6 +159,7 @@ public final class Database {
 
   /// Runs `work` in a transaction: committed where it returns, rolled back where it throws. Inside another it is a
   /// savepoint of that one. The outer one begins IMMEDIATE, so that a busy database is met at its start.
+  @discardableResult
   public func transaction<Value, Failure: Error>(
     _ work: () throws(Failure) -> Value
   ) throws -> Value {

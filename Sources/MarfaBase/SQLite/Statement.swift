@@ -74,7 +74,8 @@ public struct Row {
   /// The bytes of a text or blob, with NULs; empty for NULL.
   public func bytes(_ column: Int) -> [UInt8] {
     guard let start = sqlite3_column_blob(statement.handle, Int32(column)) else { return [] }
-    return Array(UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(statement.handle, Int32(column)))))
+    return Array(
+      UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(statement.handle, Int32(column)))))
   }
 
   /// A text, byte for byte; empty for NULL.
@@ -108,7 +109,9 @@ public protocol SQLiteValue {
 private func bindText(_ bytes: [UInt8], _ statement: OpaquePointer, _ place: Int32) -> Int32 {
   bytes.withUnsafeBufferPointer { buffer in
     // An empty array may have no address, and a null address would bind NULL.
-    guard let start = buffer.baseAddress, !buffer.isEmpty else { return sqlite3_bind_text(statement, place, "", 0, nil) }
+    guard let start = buffer.baseAddress, !buffer.isEmpty else {
+      return sqlite3_bind_text(statement, place, "", 0, nil)
+    }
     return start.withMemoryRebound(to: CChar.self, capacity: buffer.count) {
       sqlite3_bind_text(statement, place, $0, Int32(buffer.count), transient)
     }
