@@ -1,0 +1,209 @@
+import MarfaBase
+
+/// What a bound file is read as. It is fixed by the item it is bound to, and for a document by its name (F17.1, F36.7).
+package enum FileForm: Int, Sendable {
+  /// A Markdown file: frontmatter and body.
+  case markdown = 0
+  /// A `.txt` file: body alone.
+  case text = 1
+  /// A file item's file: bytes.
+  case bytes = 2
+
+  /// The form a name gives a document; nil for a name that is no document's.
+  package init?(documentName name: PathBytes) {
+    guard let ending = name.fileExtension.map(NameKey.init(path:)) else { return nil }
+    if ending == NameKey("md".utf8) || ending == NameKey("markdown".utf8) {
+      self = .markdown
+    } else if ending == NameKey("txt".utf8) {
+      self = .text
+    } else {
+      return nil
+    }
+  }
+}
+
+extension NameKey {
+  /// The key of a path or a part of one.
+  package init(path: PathBytes) { self.init(path.bytes) }
+}
+
+/// An identity as it is kept: the device is left out where it is the root's own, since a remount changes it (X24.1).
+package struct StoredIdentity: Hashable, Sendable {
+  /// The device, or nil for the root's own.
+  package var device: UInt64?
+  package var inode: UInt64
+  package var birth: Int64
+
+  /// The identity of a file as seen under a root on `rootDevice`.
+  package init(_ identity: FileIdentity, rootDevice: UInt64) {
+    device = identity.device == rootDevice ? nil : identity.device
+    inode = identity.inode
+    birth = identity.birth
+  }
+
+  package init(device: UInt64?, inode: UInt64, birth: Int64) {
+    self.device = device
+    self.inode = inode
+    self.birth = birth
+  }
+}
+
+/// What a look at a file told when a scan last read it, for quick passes (F49.2).
+package struct SeenStat: Hashable, Sendable {
+  package var size: UInt64
+  package var modified: Int64
+  package var executable: Bool
+  /// Wall-clock nanoseconds of the read.
+  package var readAt: Int64
+
+  package init(_ status: FileStatus, readAt: Timestamp) {
+    size = status.size
+    modified = status.modified
+    executable = status.isExecutable
+    self.readAt = readAt.milliseconds * 1_000_000
+  }
+
+  package init(size: UInt64, modified: Int64, executable: Bool, readAt: Int64) {
+    self.size = size
+    self.modified = modified
+    self.executable = executable
+    self.readAt = readAt
+  }
+
+  /// Whether a file that looks so now may be left unread: nothing moved, and its time was over 2 s old when it was read,
+  /// so that no later write could hide inside the clock's grain (X24.3).
+  package func leavesUnread(_ status: FileStatus) -> Bool {
+    size == status.size && modified == status.modified && executable == status.isExecutable
+      && modified < readAt - 2_000_000_000
+  }
+}
+
+/// What holds a file (F-B9).
+package struct Hold: Hashable, Sendable {
+  package var flag: Flag
+  package var reason: String
+
+  package init(_ flag: Flag, _ reason: String) {
+    self.flag = flag
+    self.reason = reason
+  }
+}
+
+/// A change of a file the server refused, kept until a later save lands a change in its place or the file stops carrying
+/// it (F9.6 to F9.10).
+package struct Refusal: Hashable, Sendable {
+  /// Which change.
+  package enum Change: Hashable, Sendable {
+    case edit
+    case tag(Text)
+    case state
+    /// An edge line or link, by the edge's id.
+    case edge(EntityID)
+    /// Another way the local checks or the catalog refused the file whole (F53, F55, F9.5).
+    case local
+  }
+
+  package var change: Change
+  /// `code: message` (F-R7).
+  package var reason: String
+  /// The hash of what was refused (the edit's properties, the edge's triple), so that the file is known to carry it still.
+  package var meaning: ContentHash?
+
+  package init(_ change: Change, _ reason: String, meaning: ContentHash? = nil) {
+    self.change = change
+    self.reason = reason
+    self.meaning = meaning
+  }
+}
+
+/// A version line an edit of the file went on; later edits from no newer a line merge on the copy's version (F23.6).
+package struct SpentLine: Hashable, Sendable {
+  /// The line.
+  package var line: Int
+  /// The write that spent it; nil once that landed, so that nothing takes it back.
+  package var write: EntityID?
+  /// Set where a pull wrote this line over the write while it waited: it is spent only once that write lands (F23.10).
+  package var whenLanded: Bool
+
+  package init(line: Int, write: EntityID?, whenLanded: Bool = false) {
+    self.line = line
+    self.write = write
+    self.whenLanded = whenLanded
+  }
+}
+
+/// An edge the file showed (F-B7).
+package struct ShownEdge: Hashable, Sendable {
+  /// How it was shown.
+  package enum Place: Int, Sendable { case line = 0, link = 1, embed = 2 }
+
+  package var edge: EntityID
+  /// The edge type's id.
+  package var type: Text
+  /// The item at the other end.
+  package var other: EntityID
+  package var place: Place
+
+  package init(edge: EntityID, type: Text, other: EntityID, place: Place) {
+    self.edge = edge
+    self.type = type
+    self.other = other
+    self.place = place
+  }
+}
+
+/// The record tying one path to one item (F-B). One item has at most one file in a folder; a path may stand in two
+/// bindings while all but one of them are journaled as missing.
+package struct Binding: Hashable, Sendable {
+  package var item: EntityID
+  package var path: PathBytes
+  package var form: FileForm
+  package var identity: StoredIdentity?
+  package var seen: SeenStat?
+  /// The bytes a scan last read.
+  package var readHash: ContentHash?
+  /// The bytes the folder last wrote, or recognized as the item's own.
+  package var writtenHash: ContentHash?
+  /// When the file was first missed (F21); nil while it is there.
+  package var missingSince: Timestamp?
+  package var hold: Hold?
+  package var unmatched = false
+  /// The bytes hold what the row does not: the next scan sends them as read at this version (F39).
+  package var setAside: Int?
+  /// The version the file was last agreed with.
+  package var agreed: Int?
+  /// What the file showed then (F-B3).
+  package var showed: Showed?
+  /// The own-field lines the folder last wrote or agreed; nil where it never wrote any (F7.14).
+  package var ownLines: OwnLines?
+  /// Tags and states another machine moved away from at the present line (F7.17).
+  package var movedAway: MovedAway = MovedAway()
+  package var spent: [SpentLine] = []
+  package var edges: [ShownEdge] = []
+  /// Removals of shown edges held back because a link or embed named nothing (F12.12, F12.31).
+  package var heldBack: [EntityID] = []
+  package var refusals: [Refusal] = []
+
+  package init(item: EntityID, path: PathBytes, form: FileForm) {
+    self.item = item
+    self.path = path
+    self.form = form
+  }
+
+  /// Whether the file holds exactly what the folder last wrote.
+  package func isOwn(_ hash: ContentHash) -> Bool { writtenHash == hash }
+
+  /// The newest line whose spending stands now: landed ones, and those of writes still under way.
+  package var spentLine: Int { spent.lazy.filter { !$0.whenLanded || $0.write == nil }.map(\.line).max() ?? 0 }
+}
+
+/// Tags and states another machine moved away from (F7.17).
+package struct MovedAway: Hashable, Sendable {
+  /// Tags by whether the earlier file showed them.
+  package var tags: [Text: Set<Bool>] = [:]
+  package var states: Set<Text> = []
+
+  package init() {}
+
+  package var isEmpty: Bool { tags.isEmpty && states.isEmpty }
+}

@@ -1,0 +1,180 @@
+import MarfaBase
+
+/// A binding's colder facts as JSON, and a whole binding as JSON for the records of landings.
+extension Binding {
+  /// Everything beside the columns of table `binding`.
+  package var facts: JSON {
+    var object = JSONObject()
+    if let setAside { object["set_aside"] = .int(setAside) }
+    if let agreed { object["agreed"] = .int(agreed) }
+    if let showed { object["showed"] = showed.json }
+    if let ownLines { object["own"] = ownLines.json }
+    if !movedAway.isEmpty { object["moved"] = movedAway.json }
+    if !spent.isEmpty { object["spent"] = .array(spent.map(\.json)) }
+    if !edges.isEmpty { object["edges"] = .array(edges.map(\.json)) }
+    if !heldBack.isEmpty { object["held_back"] = .array(heldBack.map { .string($0.text) }) }
+    if !refusals.isEmpty { object["refusals"] = .array(refusals.map(\.json)) }
+    return .object(object)
+  }
+
+  mutating func read(facts: JSON) {
+    setAside = facts["set_aside"]?.int
+    agreed = facts["agreed"]?.int
+    showed = Showed(json: facts["showed"])
+    ownLines = OwnLines(json: facts["own"])
+    movedAway = MovedAway(json: facts["moved"])
+    spent = (facts["spent"]?.array ?? []).compactMap(SpentLine.init(json:))
+    edges = (facts["edges"]?.array ?? []).compactMap(ShownEdge.init(json:))
+    heldBack = (facts["held_back"]?.array ?? []).compactMap { $0.text.flatMap { EntityID($0) } }
+    refusals = (facts["refusals"]?.array ?? []).compactMap(Refusal.init(json:))
+  }
+
+  /// The whole binding, for a record of a landing.
+  package var json: JSON {
+    var object: JSONObject = members([
+      "item": .string(item.text), "path": .string(Text(hex(path.bytes))), "form": .int(form.rawValue), "facts": facts,
+      "unmatched": .bool(unmatched),
+    ])
+    if let identity {
+      object["identity"] = [
+        "device": identity.device.map { .string(String($0)) } ?? .null, "inode": .string(String(identity.inode)),
+        "birth": .int(identity.birth),
+      ]
+    }
+    if let seen {
+      object["seen"] = [
+        "size": .string(String(seen.size)), "modified": .int(seen.modified), "executable": .bool(seen.executable),
+        "read_at": .int(seen.readAt),
+      ]
+    }
+    if let readHash { object["read"] = .string(readHash.hex) }
+    if let writtenHash { object["written"] = .string(writtenHash.hex) }
+    if let missingSince { object["missing"] = .int(missingSince.milliseconds) }
+    if let hold { object["hold"] = ["flag": .string(hold.flag.rawValue), "reason": .string(hold.reason)] }
+    return .object(object)
+  }
+
+  package init?(json: JSON) {
+    guard let item = json["item"]?.text.flatMap({ EntityID($0) }), let path = json["path"]?.text.flatMap(unhex),
+      let form = json["form"]?.int.flatMap(FileForm.init(rawValue:))
+    else { return nil }
+    self.init(item: item, path: PathBytes(bytes: path), form: form)
+    if let facts = json["facts"] { read(facts: facts) }
+    unmatched = json["unmatched"]?.bool ?? false
+    if let kept = json["identity"], let inode = kept["inode"]?.text.flatMap({ UInt64($0.string) }),
+      let birth = kept["birth"]?.int
+    {
+      identity = StoredIdentity(
+        device: kept["device"]?.text.flatMap { UInt64($0.string) }, inode: inode, birth: Int64(birth))
+    }
+    if let kept = json["seen"], let size = kept["size"]?.text.flatMap({ UInt64($0.string) }),
+      let modified = kept["modified"]?.int, let executable = kept["executable"]?.bool, let at = kept["read_at"]?.int
+    {
+      seen = SeenStat(size: size, modified: Int64(modified), executable: executable, readAt: Int64(at))
+    }
+    readHash = json["read"]?.text.flatMap { ContentHash($0) }
+    writtenHash = json["written"]?.text.flatMap { ContentHash($0) }
+    missingSince = json["missing"]?.int.map { Timestamp(milliseconds: Int64($0)) }
+    if let kept = json["hold"], let flag = kept["flag"]?.text.flatMap({ Flag(rawValue: $0.string) }) {
+      hold = Hold(flag, kept["reason"]?.text?.string ?? "")
+    }
+  }
+}
+
+extension MovedAway {
+  var json: JSON {
+    var shown = JSONObject()
+    for (tag, earlier) in tags.sorted(by: { $0.key < $1.key }) {
+      shown[tag] = .array(earlier.sorted { !$0 && $1 }.map(JSON.bool))
+    }
+    return ["tags": .object(shown), "states": .array(states.sorted().map(JSON.string))]
+  }
+
+  init(json: JSON?) {
+    self.init()
+    for member in json?["tags"]?.object?.members ?? [] {
+      tags[member.key] = Set((member.value.array ?? []).compactMap(\.bool))
+    }
+    states = Set((json?["states"]?.array ?? []).compactMap(\.text))
+  }
+}
+
+extension SpentLine {
+  var json: JSON {
+    ["line": .int(line), "write": write.map { .string($0.text) } ?? .null, "when_landed": .bool(whenLanded)]
+  }
+
+  init?(json: JSON) {
+    guard let line = json["line"]?.int else { return nil }
+    self.init(
+      line: line, write: json["write"]?.text.flatMap { EntityID($0) }, whenLanded: json["when_landed"]?.bool ?? false)
+  }
+}
+
+extension ShownEdge {
+  var json: JSON {
+    ["edge": .string(edge.text), "type": .string(type), "other": .string(other.text), "place": .int(place.rawValue)]
+  }
+
+  init?(json: JSON) {
+    guard let edge = json["edge"]?.text.flatMap({ EntityID($0) }), let type = json["type"]?.text,
+      let other = json["other"]?.text.flatMap({ EntityID($0) }),
+      let place = json["place"]?.int.flatMap(Place.init(rawValue:))
+    else { return nil }
+    self.init(edge: edge, type: type, other: other, place: place)
+  }
+}
+
+extension Refusal {
+  var json: JSON {
+    var object = members(["reason": .string(reason)])
+    switch change {
+    case .edit: object["change"] = "edit"
+    case .tag(let tag):
+      object["change"] = "tag"
+      object["tag"] = .string(tag)
+    case .state: object["change"] = "state"
+    case .edge(let edge):
+      object["change"] = "edge"
+      object["edge"] = .string(edge.text)
+    case .local: object["change"] = "local"
+    }
+    if let meaning { object["meaning"] = .string(meaning.hex) }
+    return .object(object)
+  }
+
+  init?(json: JSON) {
+    let change: Change
+    switch json["change"]?.text?.string {
+    case "edit": change = .edit
+    case "tag":
+      guard let tag = json["tag"]?.text else { return nil }
+      change = .tag(tag)
+    case "state": change = .state
+    case "edge":
+      guard let edge = json["edge"]?.text.flatMap({ EntityID($0) }) else { return nil }
+      change = .edge(edge)
+    case "local": change = .local
+    default: return nil
+    }
+    self.init(
+      change, json["reason"]?.text?.string ?? "", meaning: json["meaning"]?.text.flatMap { ContentHash($0) })
+  }
+}
+
+private func hex(_ bytes: [UInt8]) -> String {
+  let digits = Array("0123456789abcdef".utf8)
+  return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+}
+
+private func unhex(_ text: Text) -> [UInt8]? {
+  guard text.bytes.count % 2 == 0 else { return nil }
+  var out: [UInt8] = []
+  for place in stride(from: 0, to: text.bytes.count, by: 2) {
+    guard let byte = UInt8(String(decoding: text.bytes[place..<place + 2], as: UTF8.self), radix: 16) else {
+      return nil
+    }
+    out.append(byte)
+  }
+  return out
+}
