@@ -33,3 +33,15 @@ static inline CURLcode marfa_curl_get_pointer(CURL *handle, CURLINFO info, void 
 static inline CURLMcode marfa_curl_multi_set_long(CURLM *multi, CURLMoption option, long value) {
   return curl_multi_setopt(multi, option, value);
 }
+static inline CURLcode marfa_curl_set_seek(CURL *handle, int (*value)(void *, curl_off_t, int)) {
+  return curl_easy_setopt(handle, CURLOPT_SEEKFUNCTION, value);
+}
+static inline CURLcode marfa_curl_set_open_socket(
+    CURL *handle, curl_socket_t (*value)(void *, curlsocktype, struct curl_sockaddr *)) {
+  return curl_easy_setopt(handle, CURLOPT_OPENSOCKETFUNCTION, value);
+}
+static inline CURLcode marfa_curl_set_before_request(CURL *handle, int (*value)(void *, char *, char *, int, int)) {
+  return curl_easy_setopt(handle, CURLOPT_PREREQFUNCTION, value);
+}
+// Macros with casts do not import.
+static inline size_t marfa_curl_read_abort(void) { return CURL_READFUNC_ABORT; }

@@ -11,7 +11,12 @@ public final class StopFlag: Sendable {
   }
 
   private let state = Atomic<UInt8>(0)
-  private let wakers = Mutex<[@Sendable () -> Void]>([])
+  private let wakers = Mutex<Wakers>(Wakers())
+
+  private struct Wakers: Sendable {
+    var next = 0
+    var byToken: [Int: @Sendable () -> Void] = [:]
+  }
 
   /// A flag that is not set.
   public init() {}
@@ -25,7 +30,7 @@ public final class StopFlag: Sendable {
   /// Sets the flag and wakes what waits on it.
   public func set(_ reason: Reason) {
     if self.reason != .stopped { state.store(reason.rawValue, ordering: .releasing) }
-    for wake in wakers.withLock({ $0 }) { wake() }
+    for wake in wakers.withLock({ Array($0.byToken.values) }) { wake() }
   }
 
   /// Takes a hand-over back; a person's stop stays.
@@ -34,8 +39,20 @@ public final class StopFlag: Sendable {
   }
 
   /// Calls `wake` (on the setter's thread) each time the flag is set, for waits that block in the kernel.
-  public func onSet(_ wake: @escaping @Sendable () -> Void) {
-    wakers.withLock { $0.append(wake) }
+  /// - Returns: a token for `forget`.
+  @discardableResult
+  public func onSet(_ wake: @escaping @Sendable () -> Void) -> Int {
+    let token = wakers.withLock { wakers in
+      wakers.next += 1
+      wakers.byToken[wakers.next] = wake
+      return wakers.next
+    }
     if isSet { wake() }
+    return token
+  }
+
+  /// Takes a wake of `onSet` back. One that is running meanwhile may still end after this returns.
+  public func forget(_ token: Int) {
+    wakers.withLock { _ = $0.byToken.removeValue(forKey: token) }
   }
 }
