@@ -1,0 +1,184 @@
+import MarfaBase
+
+/// What an embed names (F12.17 to F12.31).
+package enum EmbedResolution: Hashable, Sendable {
+  /// A file here, under its own name.
+  case file(PathBytes)
+  /// A file that is not here. `path` is where a pull writes it where the link says so by itself (F12.34): a path's own
+  /// place, or nil for `![[file]]`, see `EmbedFiles.ownPlace`.
+  case missing(path: PathBytes?)
+  /// The path leads out of the folder (F12.29).
+  case leadsOut
+  /// A raw space in an unbracketed path (F12.31).
+  case rawSpace
+  /// An address, a document or a note: no embed of a file (F12.17, F12.23).
+  case notAFile
+}
+
+/// The files of a folder that embeds may name, found without regard to case or form (F12.22).
+package struct EmbedFiles: Sendable {
+  private var byPath: [NameKey: PathBytes] = [:]
+  private var byName: [NameKey: [PathBytes]] = [:]
+
+  /// No files.
+  package init() {}
+
+  /// Adds a file. Of two paths of one key the first in path order answers (F27.2).
+  package mutating func add(_ path: PathBytes) {
+    let key = path.nameKey
+    if let held = byPath[key], held < path { return }
+    byPath[key] = path
+    byName[path.name.nameKey, default: []].append(path)
+  }
+
+  /// What an embed in the file at `embedding` names.
+  package func resolve(_ embed: BodyEmbed, in embedding: PathBytes) -> EmbedResolution {
+    switch embed.form {
+    case .rawSpace(let path): return EmbedFiles.isAddress(path) ? .notAFile : .rawSpace
+    case .path(let written):
+      guard !EmbedFiles.isAddress(written) else { return .notAFile }
+      guard let bare = EmbedFiles.decoded(written) else { return .notAFile }
+      return resolve(path: bare, in: embedding)
+    case .wiki(let link):
+      let bar = link.whole.bytes.prefix { $0 != UInt8(ascii: "|") }
+      let whole = LinkText.trimmed(bar)
+      let cut = LinkText.trimmed(whole.bytes.prefix { $0 != UInt8(ascii: "#") })
+      // A name holding `#` counts whole where a file answers to it.
+      if whole != cut, case .file(let path) = resolve(name: whole, in: embedding) { return .file(path) }
+      return resolve(name: cut, in: embedding)
+    }
+  }
+
+  private func resolve(path: [UInt8], in embedding: PathBytes) -> EmbedResolution {
+    guard !path.isEmpty else { return .notAFile }
+    guard let target = EmbedFiles.joined(path, from: embedding.parent) else {
+      return EmbedFiles.isDocument(path) ? .notAFile : .leadsOut
+    }
+    guard !EmbedFiles.isDocument(path), !target.isEmpty else { return .notAFile }
+    if let held = byPath[target.nameKey] { return .file(held) }
+    return MIMETypes.type(of: target) == nil ? .notAFile : .missing(path: target)
+  }
+
+  private func resolve(name: Text, in embedding: PathBytes) -> EmbedResolution {
+    let bytes = name.bytes
+    guard !bytes.isEmpty, !EmbedFiles.isDocument(bytes) else { return .notAFile }
+    if bytes.starts(with: "./".utf8) || bytes.starts(with: "../".utf8) { return resolve(path: bytes, in: embedding) }
+    guard let fromRoot = EmbedFiles.joined(bytes, from: .empty) else { return .leadsOut }
+    if let held = byPath[fromRoot.nameKey] { return .file(held) }
+    let tail = fromRoot.nameKey.bytes[...]
+    let answering = (byName[fromRoot.name.nameKey] ?? []).filter { endsAtDirectory($0.nameKey.bytes, tail) }
+    if let best = answering.min(by: { EmbedFiles.precedes($0, $1, from: embedding.parent) }) { return .file(best) }
+    return MIMETypes.type(of: fromRoot) == nil ? .notAFile : .missing(path: nil)
+  }
+
+  /// Where a pull writes the file of an embed by name that nothing here answers to yet: beside the embedding file, or
+  /// from the root for a name that carries a directory (F12.34). For a path, the place it says. Nil where it leads out.
+  package static func ownPlace(of embed: BodyEmbed, in embedding: PathBytes) -> PathBytes? {
+    switch embed.form {
+    case .rawSpace: return nil
+    case .path(let written):
+      guard !isAddress(written), let bare = decoded(written), !bare.isEmpty else { return nil }
+      return joined(bare, from: embedding.parent)
+    case .wiki(let link):
+      let name = link.name.bytes
+      guard !name.isEmpty else { return nil }
+      let relative = name.starts(with: "./".utf8) || name.starts(with: "../".utf8)
+      if relative || !name.contains(UInt8(ascii: "/")) { return joined(name, from: embedding.parent) }
+      return joined(name, from: .empty)
+    }
+  }
+
+  /// Whether a file at `path` answers to an embed by name as F12.24 reads one (F12.34).
+  package static func answers(_ path: PathBytes, to embed: BodyEmbed, in embedding: PathBytes) -> Bool {
+    switch embed.form {
+    case .rawSpace: return false
+    case .path: return ownPlace(of: embed, in: embedding)?.nameKey == path.nameKey
+    case .wiki(let link):
+      let name = link.name.bytes
+      if name.starts(with: "./".utf8) || name.starts(with: "../".utf8) {
+        return joined(name, from: embedding.parent)?.nameKey == path.nameKey
+      }
+      guard let tail = joined(name, from: .empty), !tail.isEmpty else { return false }
+      return endsAtDirectory(path.nameKey.bytes, tail.nameKey.bytes[...])
+    }
+  }
+
+  /// The last component an embed names, for finding an attachment by its file name or title (F12.33).
+  package static func fileName(of embed: BodyEmbed) -> Text? {
+    let bytes: [UInt8]
+    switch embed.form {
+    case .rawSpace: return nil
+    case .path(let written):
+      guard !isAddress(written), let bare = decoded(written) else { return nil }
+      bytes = bare
+    case .wiki(let link): bytes = link.name.bytes
+    }
+    let name = PathBytes(bytes: bytes).name.text
+    return name.isEmpty ? nil : name
+  }
+
+  /// The embedding file's own directory first, then the shallowest, then path order (F12.24).
+  private static func precedes(_ left: PathBytes, _ right: PathBytes, from directory: PathBytes) -> Bool {
+    let beside = (left.parent == directory, right.parent == directory)
+    if beside.0 != beside.1 { return beside.0 }
+    let depths = (left.components.count, right.components.count)
+    return depths.0 != depths.1 ? depths.0 < depths.1 : left < right
+  }
+
+  private static func isDocument(_ path: [UInt8]) -> Bool { DocumentKind(name: PathBytes(bytes: path)) != nil }
+
+  /// A scheme, `//` or `#` at its start (F12.23).
+  static func isAddress(_ path: Text) -> Bool {
+    let bytes = path.bytes
+    if bytes.first == UInt8(ascii: "#") || bytes.starts(with: "//".utf8) { return true }
+    guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")), colon > 0 else { return false }
+    func letter(_ byte: UInt8) -> Bool { byte | 0x20 >= 0x61 && byte | 0x20 <= 0x7A }
+    guard letter(bytes[0]) else { return false }
+    return bytes[..<colon].allSatisfy {
+      letter($0) || ($0 >= 0x30 && $0 <= 0x39) || $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "-")
+        || $0 == UInt8(ascii: ".")
+    }
+  }
+
+  /// A path without query and fragment, its percent escapes decoded (F12.21); nil where an escape gives NUL.
+  static func decoded(_ path: Text) -> [UInt8]? {
+    let bare = path.bytes.prefix { $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") }
+    var out: [UInt8] = []
+    var at = bare.startIndex
+    func digit(_ byte: UInt8) -> UInt8? {
+      switch byte {
+      case 0x30...0x39: byte - 0x30
+      case 0x41...0x46: byte - 0x41 + 10
+      case 0x61...0x66: byte - 0x61 + 10
+      default: nil
+      }
+    }
+    while at < bare.endIndex {
+      if bare[at] == UInt8(ascii: "%"), at + 2 < bare.endIndex, let high = digit(bare[at + 1]),
+        let low = digit(bare[at + 2])
+      {
+        out.append(high << 4 | low)
+        at += 3
+      } else {
+        out.append(bare[at])
+        at += 1
+      }
+    }
+    return out.contains(0) ? nil : out
+  }
+
+  /// A path from a directory, or from the root where it opens with `/`, its `.` and `..` walked; nil where it leads out.
+  static func joined(_ path: [UInt8], from directory: PathBytes) -> PathBytes? {
+    var walked: [PathBytes] = path.first == UInt8(ascii: "/") ? [] : directory.components
+    for component in PathBytes(bytes: path).components {
+      if component == "." { continue }
+      if component == ".." {
+        guard !walked.isEmpty else { return nil }
+        walked.removeLast()
+      } else {
+        walked.append(component)
+      }
+    }
+    return walked.reduce(.empty) { $0.appending($1) }
+  }
+}

@@ -1,0 +1,101 @@
+import MarfaBase
+
+/// What a typed name names (F11.11 to F11.16, F12.3, F12.4).
+package enum LinkResolution: Hashable, Sendable {
+  /// Exactly one item.
+  case one(EntityID)
+  /// An id that nobody here holds: the server is asked for it by id (F11.11).
+  case unheldID(EntityID)
+  /// No item.
+  case none
+  /// More than one item, in ascending order.
+  case ambiguous([EntityID])
+  /// `[[#heading]]`: this document itself, no edge (F12.5).
+  case headingOnly
+}
+
+/// Finds the items typed names answer to, over tables the caller holds.
+package struct LinkResolver {
+  private let titled: (NameKey) -> [EntityID]
+  private let holds: (EntityID) -> Bool
+  private let files: FileNames
+
+  /// A resolver.
+  /// - Parameters:
+  ///   - files: the files here that are items.
+  ///   - titled: the items whose title has this key, in any state but the bin, the server's answers among them.
+  ///   - holds: whether the copy holds an item that is not in the bin.
+  package init(files: FileNames, titled: @escaping (NameKey) -> [EntityID], holds: @escaping (EntityID) -> Bool) {
+    self.files = files
+    self.titled = titled
+    self.holds = holds
+  }
+
+  /// What a link names. Each reading of it is asked; items of two readings make it ambiguous (F12.4).
+  package func resolve(_ link: LinkText) -> LinkResolution {
+    guard !link.name.isEmpty || !link.readings.isEmpty else { return .none }
+    if link.name.isEmpty, link.whole.bytes.first(where: { $0 != 0x20 && $0 != 0x09 }) == UInt8(ascii: "#"),
+      matches(link.readings[0]).isEmpty
+    {
+      return .headingOnly
+    }
+    var found: Set<EntityID> = []
+    var unheld: EntityID?
+    for reading in link.readings {
+      if reading.bytes.count == 36, let id = EntityID(reading) {
+        if holds(id) { found.insert(id) } else { unheld = id }
+      }
+      found.formUnion(matches(reading))
+    }
+    if found.count > 1 { return .ambiguous(found.sorted()) }
+    if let only = found.first { return .one(only) }
+    return unheld.map(LinkResolution.unheldID) ?? .none
+  }
+
+  private func matches(_ name: Text) -> Set<EntityID> {
+    Set(titled(NameKey(name))).union(files.items(named: name))
+  }
+}
+
+/// The items files here are, by file name and path, with and without extension, in any directory (F12.3).
+package struct FileNames: Sendable {
+  private struct Entry: Sendable {
+    let path: [UInt8]
+    let item: EntityID
+  }
+  private var byName: [NameKey: [Entry]] = [:]
+
+  /// No files.
+  package init() {}
+
+  /// Adds a file.
+  package mutating func add(_ path: PathBytes, item: EntityID) {
+    let bytes = path.bytes
+    let name = path.name.bytes
+    byName[NameKey(name), default: []].append(Entry(path: NameKey(bytes).bytes, item: item))
+    if let dot = name.lastIndex(of: UInt8(ascii: ".")), dot > 0 {
+      let cut = name.count - dot
+      byName[NameKey(name[..<dot]), default: []].append(Entry(path: NameKey(bytes.dropLast(cut)).bytes, item: item))
+    }
+  }
+
+  /// The items whose file a name or path means. A name with a directory is a path from the root, or, where no file has
+  /// it, the end of one at a directory's edge.
+  package func items(named name: Text) -> [EntityID] {
+    var key = NameKey(name).bytes[...]
+    while key.first == UInt8(ascii: "/") { key.removeFirst() }
+    guard let slash = key.lastIndex(of: UInt8(ascii: "/")) else {
+      return Array(Set((byName[NameKey(key)] ?? []).map(\.item))).sorted()
+    }
+    let candidates = byName[NameKey(key[(slash + 1)...])] ?? []
+    let exact = candidates.filter { $0.path.elementsEqual(key) }
+    let answering = exact.isEmpty ? candidates.filter { endsAtDirectory($0.path, key) } : exact
+    return Array(Set(answering.map(\.item))).sorted()
+  }
+}
+
+/// Whether a path ends in `tail` at a directory's edge.
+func endsAtDirectory(_ path: [UInt8], _ tail: ArraySlice<UInt8>) -> Bool {
+  guard path.count > tail.count else { return path.elementsEqual(tail) }
+  return path[path.count - tail.count - 1] == UInt8(ascii: "/") && path.suffix(tail.count).elementsEqual(tail)
+}
