@@ -4,12 +4,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -70,12 +73,45 @@ int marfa_openat(int directory, const char *path, int flags, unsigned mode) {
   return result >= 0 ? result : -errno;
 }
 
-int marfa_ofd_lock(int descriptor, bool wait) {
-  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-  return fcntl(descriptor, wait ? F_OFD_SETLKW : F_OFD_SETLK, &lock) == 0 ? 0 : errno;
+int marfa_ofd_lock(int descriptor, int mode, bool wait) {
+  struct flock lock = {.l_type = mode == 0 ? F_UNLCK : mode == 1 ? F_RDLCK : F_WRLCK, .l_whence = SEEK_SET};
+  int result;
+  do result = fcntl(descriptor, wait ? F_OFD_SETLKW : F_OFD_SETLK, &lock);
+  while (result != 0 && errno == EINTR);
+  return result == 0 ? 0 : errno;
+}
+
+int marfa_boottime_timer(uint64_t nanoseconds) {
+  int timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+  if (timer < 0) return -errno;
+  struct itimerspec when = {.it_value = {.tv_sec = (time_t)(nanoseconds / 1000000000u),
+                                         .tv_nsec = (long)(nanoseconds % 1000000000u)}};
+  if (nanoseconds == 0) when.it_value.tv_nsec = 1;
+  if (timerfd_settime(timer, 0, &when, NULL) != 0) {
+    int failure = errno;
+    close(timer);
+    return -failure;
+  }
+  return timer;
+}
+
+int marfa_random(void *bytes, size_t count) {
+  char *next = bytes;
+  while (count > 0) {
+    ssize_t got = getrandom(next, count, 0);
+    if (got < 0) {
+      if (errno == EINTR) continue;
+      return errno;
+    }
+    next += got;
+    count -= (size_t)got;
+  }
+  return 0;
 }
 
 int marfa_probe_writer(int descriptor) {
+  // A writer that comes while the lease is held breaks it with a signal; SIGIO would end the process, SIGURG is ignored.
+  fcntl(descriptor, F_SETSIG, SIGURG);
   if (fcntl(descriptor, F_SETLEASE, F_RDLCK) != 0) return errno;
   fcntl(descriptor, F_SETLEASE, F_UNLCK);
   return 0;

@@ -192,6 +192,8 @@ public protocol Directory: AnyObject {
     throws(FileError)
   /// Gives a file a second name; fails `EEXIST` where it is taken.
   func link(_ name: PathBytes, to directory: any Directory, as target: PathBytes) throws(FileError)
+  /// Makes a symbolic link; the product never does, tests and people do.
+  func makeLink(_ name: PathBytes, to target: PathBytes) throws(FileError)
   /// Takes a name of a file or link away.
   func unlink(_ name: PathBytes) throws(FileError)
   /// Takes an empty directory away.
@@ -202,10 +204,42 @@ public protocol Directory: AnyObject {
   func sync() throws(FileError)
 }
 
-/// A lock on an open file, dropped when this is let go or the process dies, however it dies.
-public protocol FileLock: AnyObject {
+/// How strong a lock is.
+public enum LockMode: Sendable {
+  /// Beside other shared ones.
+  case shared
+  /// Alone.
+  case exclusive
+}
+
+/// An open file that locks are taken on. A lock belongs to this open file, not to the process (X12.2), and falls when it
+/// is let go or the process dies, however it dies.
+public protocol LockFile: AnyObject {
+  /// Takes the lock; false where another open file holds it and `wait` is false. `flock`, else an open-file-description
+  /// lock; fails `EOPNOTSUPP`, `ENOLCK` or `EINVAL` where the file system has neither (X12.5, H7).
+  func lock(_ mode: LockMode, wait: Bool) throws(FileError) -> Bool
+  /// Drops the lock.
+  func unlock()
+  /// What the open file is now.
+  func status() throws(FileError) -> FileStatus
+  /// The first bytes, at most 4096.
+  func contents() throws(FileError) -> [UInt8]
+  /// Truncates it and writes these bytes.
+  func replaceContents(_ bytes: [UInt8]) throws(FileError)
+}
+
+/// A held lock.
+public final class FileLock {
+  /// The locked file.
+  public let file: any LockFile
+
+  /// The lock held on an open file.
+  public init(holding file: any LockFile) { self.file = file }
+
+  deinit { file.unlock() }
+
   /// Drops it now.
-  func release()
+  public func release() { file.unlock() }
 }
 
 /// Whether the process that made a temporary file still runs (X14.3).
@@ -226,11 +260,19 @@ public protocol FileSystem: Sendable {
   func makeDirectories(_ path: PathBytes, mode: UInt32) throws(FileError) -> [PathBytes]
   /// What an absolute path stands for, links followed; nil where nothing does.
   func status(_ path: PathBytes) throws(FileError) -> FileStatus?
-  /// An exclusive lock on a file (made 0600 where missing): `flock`, else an open-file-description lock (X12).
-  /// Returns nil where another open file holds it and `wait` is false.
-  func lock(_ name: PathBytes, in directory: any Directory, wait: Bool) throws(FileError) -> (any FileLock)?
+  /// Opens a file to lock, following no link; makes it 0600 where missing and `create` is true, else returns nil.
+  func lockFile(_ name: PathBytes, in directory: any Directory, create: Bool) throws(FileError) -> (any LockFile)?
   /// This process, as temporary files name it: `<pid>` and the start time of field 22 (X14.1).
   var writer: (pid: Int32, start: UInt64) { get }
   /// Whether the writer a temporary file's name gives still runs; without a start time the pid alone decides.
   func state(ofWriter pid: Int32, start: UInt64?) -> WriterState
+}
+
+extension FileSystem {
+  /// An exclusive lock on a file (made 0600 where missing).
+  /// Returns nil where another open file holds it and `wait` is false.
+  public func lock(_ name: PathBytes, in directory: any Directory, wait: Bool) throws(FileError) -> FileLock? {
+    guard let file = try lockFile(name, in: directory, create: true) else { return nil }
+    return try file.lock(.exclusive, wait: wait) ? FileLock(holding: file) : nil
+  }
 }

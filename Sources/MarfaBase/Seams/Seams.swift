@@ -39,11 +39,13 @@ public struct Context: Sendable {
   public var scheduler: any Scheduler
   /// The log.
   public var log: any Log
+  /// Where tests step in (C27.1); `.none` outside them.
+  public var door: FaultDoor
 
   /// A context of these parts.
   public init(
     clock: any Clock, ids: any IdSource, files: any FileSystem, transport: any Transport, scheduler: any Scheduler,
-    log: any Log
+    log: any Log, door: FaultDoor = .none
   ) {
     self.clock = clock
     self.ids = ids
@@ -51,5 +53,6 @@ public struct Context: Sendable {
     self.transport = transport
     self.scheduler = scheduler
     self.log = log
+    self.door = door
   }
 }

@@ -36,8 +36,12 @@ int marfa_open_beneath(int directory, const char *path, int flags, unsigned mode
 /// openat. Returns a descriptor or -errno.
 int marfa_openat(int directory, const char *path, int flags, unsigned mode);
 
-/// F_OFD_SETLK for the whole file, exclusive. Returns 0 or errno.
-int marfa_ofd_lock(int descriptor, bool wait);
+/// F_OFD_SETLK for the whole file: 0 unlocks, 1 shares, 2 excludes. Returns 0 or errno.
+int marfa_ofd_lock(int descriptor, int mode, bool wait);
+/// A one-shot timer on CLOCK_BOOTTIME that many nanoseconds from now. Returns a descriptor or -errno.
+int marfa_boottime_timer(uint64_t nanoseconds);
+/// Fills memory with random bytes of the kernel. Returns 0 or errno.
+int marfa_random(void *bytes, size_t count);
 /// Asks for a read lease and gives it back. Returns 0 (nobody writes), EAGAIN (a writer), or another errno.
 int marfa_probe_writer(int descriptor);
 
