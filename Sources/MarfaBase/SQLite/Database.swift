@@ -118,7 +118,7 @@ public final class Database {
     let statement = try statement(sql)
     defer { statement.reset() }
     try statement.bind(values)
-    while try statement.step() { try each(Row(statement: statement)) }
+    while try statement.step() { try each(Row(of: statement)) }
   }
 
   /// What `read` makes of every row of a query.
@@ -136,7 +136,7 @@ public final class Database {
     defer { statement.reset() }
     try statement.bind(values)
     var out: [Value] = []
-    while try statement.step() { out.append(try read(Row(statement: statement))) }
+    while try statement.step() { out.append(try read(Row(of: statement))) }
     return out
   }
 
@@ -148,7 +148,7 @@ public final class Database {
     defer { statement.reset() }
     try statement.bind(values)
     guard try statement.step() else { return nil }
-    return try read(Row(statement: statement))
+    return try read(Row(of: statement))
   }
 
   /// The row id of the last insert.

@@ -54,6 +54,9 @@ public final class Statement {
 public struct Row {
   let statement: Statement
 
+  /// The row a stepped statement stands on.
+  public init(of statement: Statement) { self.statement = statement }
+
   /// Whether a column is NULL.
   public func isNull(_ column: Int) -> Bool {
     sqlite3_column_type(statement.handle, Int32(column)) == SQLITE_NULL

@@ -1,0 +1,96 @@
+import MarfaBase
+
+extension Store {
+  static let edgeColumns = "id, source, target, type, properties, version, created_at, updated_at"
+
+  static func edge(of row: Row) throws(MarfaError) -> Edge {
+    guard let id = row.id(0), let source = row.id(1), let target = row.id(2), let created = row.time(6),
+      let updated = row.time(7)
+    else { throw MarfaError(.store, "an edge of the store has no id, no end or no time") }
+    return Edge(
+      id: id, source: source, target: target, type: row.text(3), properties: try object(row.bytes(4)),
+      version: row.int(5), createdAt: created, updatedAt: updated)
+  }
+
+  func edges(where condition: String, _ values: [(any SQLiteValue)?]) throws(MarfaError) -> [Edge] {
+    try read {
+      try database.allRows(
+        "SELECT \(Store.edgeColumns) FROM edge WHERE \(condition) ORDER BY created_at, id", values
+      ) { try Store.edge(of: $0) }
+    }
+  }
+
+  /// The edge the copy shows.
+  package func edge(_ id: EntityID) throws(MarfaError) -> Edge? { try edges(where: "id = ?", [id]).first }
+
+  /// The server's edge beneath any waiting writes.
+  package func serverEdge(_ id: EntityID) throws(MarfaError) -> Edge? {
+    let base: (Edge?, Void)? = try read {
+      try database.rows1("SELECT row FROM edge_base WHERE id = ?", [id]) { row in
+        row.isNull(0) ? (nil, ()) : (try Store.storedEdge(row.bytes(0)), ())
+      }
+    }
+    if let base { return base.0 }
+    return try edge(id)
+  }
+
+  /// Takes a server edge in, beneath waiting writes. Never replaces a later one (D13.5). Returns whether it was taken.
+  @discardableResult
+  package func take(server edge: Edge, always: Bool = false) throws(MarfaError) -> Bool {
+    let held = try serverEdge(edge.id)
+    if let held, !always, edge.isEarlier(than: held) {
+      try markSeen(edge: edge.id)
+      return false
+    }
+    if let held, held == edge {
+      try markSeen(edge: edge.id)
+      return true
+    }
+    try install(base: edge, id: edge.id)
+    return true
+  }
+
+  /// Lets a server edge go.
+  package func letGo(edge id: EntityID) throws(MarfaError) { try install(base: nil, id: id) }
+
+  /// Lays the waiting writes over an edge anew; called by the queue inside the transaction that changed them.
+  package func reproject(edge id: EntityID) throws(MarfaError) { try install(base: try serverEdge(id), id: id) }
+
+  func markSeen(edge id: EntityID) throws(MarfaError) {
+    let mark = try fillMark()
+    try read { try database.run("UPDATE edge SET fill = ? WHERE id = ? AND fill <> ?", mark, id, mark) }
+  }
+
+  private func install(base: Edge?, id: EntityID) throws(MarfaError) {
+    let waits = try projection?.hasWaiting(edge: id) ?? false
+    let shown = waits ? try projection?.shown(edge: id, base: base) : base
+    let mark = try fillMark()
+    try read {
+      if waits {
+        try database.run(
+          "INSERT OR REPLACE INTO edge_base (id, row) VALUES (?, ?)", id,
+          base.map { Text(bytes: Store.storing($0).write()) })
+      } else {
+        try database.run("DELETE FROM edge_base WHERE id = ?", id)
+      }
+      guard let shown else {
+        changes += try database.run("DELETE FROM edge WHERE id = ?", id)
+        return
+      }
+      changes += 1
+      try database.run(
+        "INSERT OR REPLACE INTO edge (\(Store.edgeColumns), fill) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", shown.id,
+        shown.source, shown.target, shown.type, Text(bytes: JSON.object(shown.properties).write()), shown.version,
+        shown.createdAt, shown.updatedAt, mark)
+    }
+  }
+
+  static func storing(_ edge: Edge) -> JSON {
+    var members = edge.json.object ?? JSONObject()
+    members["created_at"] = .string(edge.createdAt.text)
+    members["updated_at"] = .string(edge.updatedAt.text)
+    return .object(members)
+  }
+
+  static func storedEdge(_ bytes: [UInt8]) throws(MarfaError) -> Edge? { Edge(.object(try object(bytes))) }
+}

@@ -1,0 +1,172 @@
+import MarfaBase
+
+extension Store {
+  static let itemColumns = """
+    id, type, tier, state, source, source_id, version, schema_version, occurred_at, created_at, updated_at,
+    properties, tags, extensions, listed
+    """
+
+  static func item(of row: Row) throws(MarfaError) -> Item {
+    guard let id = row.id(0), let occurred = row.time(8), let created = row.time(9), let updated = row.time(10) else {
+      throw MarfaError(.store, "a row of the store has no id or no time")
+    }
+    return Item(
+      id: id, type: row.text(1), tier: row.optionalText(2), state: row.text(3),
+      properties: try object(row.bytes(11)), tags: try texts(row.bytes(12)), version: row.int(6),
+      schemaVersion: row.int(7), source: row.optionalText(4), sourceID: row.optionalText(5), occurredAt: occurred,
+      createdAt: created, updatedAt: updated, extensions: try object(row.bytes(13)), isListed: row.bool(14))
+  }
+
+  static func object(_ bytes: [UInt8]) throws(MarfaError) -> JSONObject {
+    do throws(JSONError) { return try JSON(parsing: bytes).object ?? JSONObject() } catch {
+      throw MarfaError(any: error)
+    }
+  }
+
+  static func texts(_ bytes: [UInt8]) throws(MarfaError) -> [Text] {
+    if bytes.count == 2 { return [] }
+    do throws(JSONError) { return (try JSON(parsing: bytes).array ?? []).compactMap(\.text) } catch {
+      throw MarfaError(any: error)
+    }
+  }
+
+  /// The item the copy shows; nil where it holds none. A row in the bin is given too.
+  package func item(_ id: EntityID) throws(MarfaError) -> Item? {
+    try read {
+      try database.rows1("SELECT \(Store.itemColumns) FROM item WHERE id = ?", [id]) { try Store.item(of: $0) }
+    }
+  }
+
+  /// The server row beneath any waiting writes; nil where the instance holds none as far as the copy knows.
+  package func serverItem(_ id: EntityID) throws(MarfaError) -> Item? {
+    if let base = try itemBase(id) { return base.item }
+    return try item(id)
+  }
+
+  /// The base kept beside a shown row: nil where none is kept.
+  private func itemBase(_ id: EntityID) throws(MarfaError) -> (item: Item?, Void)? {
+    try read {
+      try database.rows1("SELECT row FROM item_base WHERE id = ?", [id]) { row in
+        row.isNull(0) ? (nil, ()) : (try Store.storedItem(row.bytes(0)), ())
+      }
+    }
+  }
+
+  /// Takes a server row in, beneath waiting writes. Never replaces a later one (D13.5). Returns whether it was taken.
+  /// - Parameter mark: the fill that saw it; nil keeps the present fill's mark.
+  @discardableResult
+  package func take(server item: Item, always: Bool = false) throws(MarfaError) -> Bool {
+    let held = try serverItem(item.id)
+    if let held, !always, item.isEarlier(than: held) {
+      try markSeen(item: item.id)
+      return false
+    }
+    if let held, held == item {
+      try markSeen(item: item.id)
+      return true
+    }
+    try install(base: item, id: item.id)
+    return true
+  }
+
+  /// Lets a server row go. With waiting writes the row may go on being shown: a create of this device's (D14.1, D8.4).
+  package func letGo(item id: EntityID) throws(MarfaError) { try install(base: nil, id: id) }
+
+  /// Lays the waiting writes over an item anew; called by the queue inside the transaction that changed them.
+  package func reproject(item id: EntityID) throws(MarfaError) { try install(base: try serverItem(id), id: id) }
+
+  /// Notes that the present fill saw a row (D203.3).
+  func markSeen(item id: EntityID) throws(MarfaError) {
+    let mark = try fillMark()
+    try read { try database.run("UPDATE item SET fill = ? WHERE id = ? AND fill <> ?", mark, id, mark) }
+  }
+
+  private func install(base: Item?, id: EntityID) throws(MarfaError) {
+    let waits = try projection?.hasWaiting(item: id) ?? false
+    let shown = waits ? try projection?.shown(item: id, base: base) : base
+    try read {
+      if waits {
+        try database.run(
+          "INSERT OR REPLACE INTO item_base (id, row) VALUES (?, ?)", id,
+          base.map { Text(bytes: Store.storing($0).write()) })
+      } else {
+        try database.run("DELETE FROM item_base WHERE id = ?", id)
+      }
+    }
+    if let shown { try show(shown) } else { try hide(item: id) }
+  }
+
+  private func show(_ item: Item) throws(MarfaError) {
+    let titleKey = try catalog().title(of: item).map { NameKey($0).bytes }
+    let mark = try fillMark()
+    changes += 1
+    try read {
+      let row = try database.one(
+        """
+        INSERT INTO item (\(Store.itemColumns), fill, title_key)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        ON CONFLICT (id) DO UPDATE SET type = excluded.type, tier = excluded.tier, state = excluded.state,
+          source = excluded.source, source_id = excluded.source_id, version = excluded.version,
+          schema_version = excluded.schema_version, occurred_at = excluded.occurred_at,
+          created_at = excluded.created_at, updated_at = excluded.updated_at, properties = excluded.properties,
+          tags = excluded.tags, extensions = excluded.extensions, listed = excluded.listed, fill = excluded.fill,
+          title_key = excluded.title_key
+        RETURNING row
+        """, item.id, item.type, item.tier, item.state, item.source, item.sourceID, item.version, item.schemaVersion,
+        item.occurredAt, item.createdAt, item.updatedAt, Text(bytes: JSON.object(item.properties).write()),
+        Text(bytes: JSON.array(item.tags.map { .string($0) }).write()),
+        Text(bytes: JSON.object(item.extensions).write()), item.isListed, mark, titleKey
+      ) { $0.int(0) }
+      try database.run("INSERT OR IGNORE INTO text_pending (row) VALUES (?)", row)
+      try database.run("DELETE FROM purged WHERE item = ?", item.id)
+    }
+  }
+
+  private func hide(item id: EntityID) throws(MarfaError) {
+    try read {
+      let row = try database.one("DELETE FROM item WHERE id = ? RETURNING row", id) { $0.int(0) }
+      guard let row else { return }
+      changes += 1
+      try database.run("INSERT OR IGNORE INTO text_pending (row) VALUES (?)", row)
+    }
+  }
+
+  /// The mark rows taken in now carry.
+  func fillMark() throws(MarfaError) -> Int { try int(.fillMark) ?? 0 }
+
+  // MARK: - A base row as text
+
+  static func storing(_ item: Item) -> JSON {
+    var members = item.json.object ?? JSONObject()
+    members["extensions"] = .object(item.extensions)
+    members["listed"] = .bool(item.isListed)
+    return .object(members)
+  }
+
+  static func storedItem(_ bytes: [UInt8]) throws(MarfaError) -> Item? {
+    let stored = JSON.object(try object(bytes))
+    return Item(row: [
+      "item": stored, "metadata": ["tags": stored["tags"] ?? [], "extensions": stored["extensions"] ?? [:]],
+      "listed": stored["listed"] ?? true,
+    ])
+  }
+}
+
+extension Database {
+  /// What `read` makes of the first row of a query; nil where there is none. Takes a reader that throws what it likes.
+  func rows1<Value>(_ sql: String, _ values: [(any SQLiteValue)?], read: (Row) throws -> Value) throws -> Value? {
+    let statement = try statement(sql)
+    defer { statement.reset() }
+    try statement.bind(values)
+    guard try statement.step() else { return nil }
+    return try read(Row(of: statement))
+  }
+
+  /// What `read` makes of every row of a query.
+  func allRows<Value>(_ sql: String, _ values: [(any SQLiteValue)?] = [], read: (Row) throws -> Value) throws -> [Value]
+  {
+    var out: [Value] = []
+    try rows(sql, values) { (row) throws in out.append(try read(row)) }
+    return out
+  }
+}
