@@ -46,7 +46,7 @@ let package = Package(
     // Tests mirror the rooms.
     .target(
       name: "TestSupport",
-      dependencies: ["FolderSync", "MarfaCopy", "LocalInstance", "MarfaBase"],
+      dependencies: ["FolderSync", "MarfaCopy", "LocalInstance", "MarfaBase", "CPosix"],
       path: "Tests/Support", swiftSettings: strict),
     .executableTarget(
       name: "simulate",
@@ -65,7 +65,7 @@ let package = Package(
     .testTarget(
       name: "KeyringTests", dependencies: ["Keyring", "MarfaBase"], swiftSettings: strict),
     .testTarget(
-      name: "CommandTests", dependencies: ["MarfaBase", "TestSupport", "marfa-folders"], swiftSettings: strict),
+      name: "CommandTests", dependencies: ["MarfaCopy", "MarfaBase", "TestSupport", "marfa-folders"], swiftSettings: strict),
     .testTarget(
       name: "Scenarios",
       dependencies: ["FolderSync", "MarfaCopy", "LocalInstance", "MarfaBase", "TestSupport", "marfa-folders"],

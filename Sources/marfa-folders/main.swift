@@ -1,1 +1,2 @@
-// The room is empty yet.
+// One call: what stands in this file is bound to the main actor, closures for C included (platform notes 8).
+exitNow(runProgram())

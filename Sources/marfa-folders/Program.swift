@@ -1,0 +1,100 @@
+import FolderSync
+import Glibc
+import MarfaBase
+import MarfaCopy
+
+/// What every command stands on: the environment, the output, the terminal and the flag that stops work.
+struct Program: Sendable {
+  /// The environment as bytes.
+  var environment: [Text: Text]
+  /// Standard output and error.
+  var output: Output
+  /// The person, where there is one.
+  var terminal: Terminal
+  /// Set by SIGINT and SIGTERM.
+  var stop: StopFlag
+
+  /// A variable; nil where it is unset, empty or only white space (C2.1).
+  func variable(_ name: Text) -> Text? {
+    guard let value = environment[name], !Terminal.trimmed(value).isEmpty else { return nil }
+    return value
+  }
+
+  /// The version of the program.
+  static let version = "0.1.0"
+}
+
+/// Runs the command line of this process and gives its exit status.
+func runProgram() -> Int32 {
+  let words = argumentWords().dropFirst()
+  let output = Output(json: CommandParser.asksForJSON(Array(words)))
+  let stop = StopFlag()
+  watchSignals(stop)
+  output.whenClosed { stop.set(.stopped) }
+  let program = Program(
+    environment: environmentVariables(), output: output, terminal: Terminal(stop: stop), stop: stop)
+  let status = run(Array(words), program)
+  // C3.5: the reader went away; there is nobody to tell.
+  return output.isClosed ? 0 : status
+}
+
+private func run(_ words: [Text], _ program: Program) -> Int32 {
+  let root = commandTree()
+  var parser = CommandParser(root, words)
+  do throws(UsageError) {
+    switch try parser.parse() {
+    case .help(let path):
+      program.output.text(HelpText(root: root).help(path))
+      return 0
+    case .version:
+      program.output.text("marfa-folders \(Program.version)\n")
+      return 0
+    case .run(let command, let path, let values, let arguments):
+      return run(command, Invocation(path: path, values: values, arguments: arguments, program: program))
+    }
+  } catch {
+    let refusal = MarfaError(.usage, Output.oneLine(error.message))
+    program.output.refusal(refusal)
+    program.output.note(HelpText(root: root).usage(error.path))
+    program.output.note("'\((["marfa-folders"] + error.path).joined(separator: " ")) --help' tells more.")
+    return Int32(refusal.exit)
+  }
+}
+
+private func run(_ command: Command, _ invocation: Invocation) -> Int32 {
+  guard let body = command.run else { return 2 }
+  do throws(MarfaError) {
+    return try body(invocation)
+  } catch {
+    if !invocation.program.output.isClosed { invocation.program.output.refusal(error) }
+    return Int32(error.exit)
+  }
+}
+
+/// The words of the command line as bytes, the program's own name first.
+private func argumentWords() -> [Text] {
+  var words: [Text] = []
+  for index in 0..<Int(CommandLine.argc) {
+    guard let word = CommandLine.unsafeArgv[index] else { break }
+    words.append(Text(bytes: UnsafeBufferPointer(start: word, count: strlen(word)).map { UInt8(bitPattern: $0) }))
+  }
+  return words
+}
+
+/// The environment as bytes; a variable named twice has its first value, as `getenv` answers.
+private func environmentVariables() -> [Text: Text] {
+  var variables: [Text: Text] = [:]
+  var next = environ
+  while let entry = next.pointee {
+    let bytes = UnsafeBufferPointer(start: entry, count: strlen(entry)).map { UInt8(bitPattern: $0) }
+    if let equals = bytes.firstIndex(of: UInt8(ascii: "=")) {
+      let name = Text(bytes: bytes[..<equals])
+      if variables[name] == nil { variables[name] = Text(bytes: bytes[(equals + 1)...]) }
+    }
+    next = next.advanced(by: 1)
+  }
+  return variables
+}
+
+/// Ends the process. Buffers of C are empty: everything here writes directly.
+func exitNow(_ status: Int32) -> Never { exit(status) }

@@ -1,0 +1,141 @@
+import MarfaCopy
+
+/// Help and usage, written from the tree.
+struct HelpText {
+  /// The whole program.
+  let root: Command
+
+  /// The commands a path of words leads through, the program first.
+  private func trail(_ path: [String]) -> [Command] {
+    var trail = [root]
+    for word in path {
+      guard let next = trail.last?.commands.first(where: { $0.name == word || $0.aliases.contains(word) }) else {
+        break
+      }
+      trail.append(next)
+    }
+    return trail
+  }
+
+  /// The line `Usage: ...` of a command.
+  func usage(_ path: [String]) -> String {
+    let trail = trail(path)
+    let command = trail.last ?? root
+    var parts = [root.name] + path
+    if command.commands.isEmpty {
+      for argument in command.arguments { parts.append(argument.optional ? "[\(argument.name)]" : argument.name) }
+      for option in command.options { parts.append(option.required ? option.shape : "[\(option.shape)]") }
+    } else {
+      parts.append("<subcommand>")
+      parts.append("[options]")
+    }
+    return wrapped("Usage: " + parts.joined(separator: " "), indent: 7, first: 0)
+  }
+
+  /// The whole help of a command.
+  func help(_ path: [String]) -> String {
+    let trail = trail(path)
+    let command = trail.last ?? root
+    var out = "\(capitalized(command.summary)).\n\n\(usage(path))\n"
+    if !command.discussion.isEmpty {
+      for paragraph in command.discussion.split(separator: "\n\n") {
+        out += "\n" + wrapped(String(paragraph), indent: 0) + "\n"
+      }
+    }
+    if !command.arguments.isEmpty {
+      out += "\nArguments:\n" + table(command.arguments.map { ($0.name, $0.help) })
+    }
+    if !command.commands.isEmpty {
+      out +=
+        "\nSubcommands:\n"
+        + table(command.commands.map { (([$0.name] + $0.aliases).joined(separator: ", "), $0.summary) })
+    }
+    if !command.options.isEmpty, trail.count > 1 { out += "\nOptions:\n" + options(command.options) }
+    for group in trail.dropFirst().dropLast().reversed() where !group.options.isEmpty {
+      out += "\nOptions of '\(group.name)':\n" + options(group.options)
+    }
+    out += "\n\(trail.count > 1 ? "Global options" : "Options"):\n" + options(root.options)
+    if trail.count == 1 { out += "\n" + programPart }
+    return out
+  }
+
+  private func options(_ options: [Option]) -> String {
+    table(
+      options.map { option in
+        (
+          (option.short.map { "-\($0), " } ?? "") + option.shape,
+          option.help + (option.repeats ? " May be repeated." : "")
+        )
+      })
+  }
+
+  /// Exit codes, the refusal and every error code (C1.6, C-S10).
+  private var programPart: String {
+    var out = "Exit codes:\n"
+    out += table([
+      ("0", "done; also a push or a drain that carries refused writes"),
+      ("1", "refused by the server, by the program before sending, or an answer on another contract"),
+      ("2", "the command line was wrong, or named no store or no server"),
+      ("3", "the environment failed (unreachable, timed out, full disk, stopped by you); try again"),
+      ("4", "the working copy, the queue or the folder refused, or there is no credential store"),
+      ("5", "no credential, the credential was refused, or the sign-in ended"),
+    ])
+    out += "\nA refusal under --json is one object on standard error:\n"
+    out +=
+      "  {\"error\":{\"code\":\"...\",\"message\":\"...\",\"server\":{\"status\":400,\"code\":\"...\",\"details\":null}|null,\n"
+    out += "    \"retry_after_seconds\":null},\"exit\":1}\n"
+    out += "\nError codes (the exit in parentheses):\n"
+    out += table(MarfaError.Code.allCases.map { ("\($0.rawValue) (\($0.exits))", $0.meaning) })
+    out += "\nEnvironment:\n"
+    out += table([
+      ("MARFA_API_URL", "the server's address, as --url"),
+      ("MARFA_API_KEY", "a key or an access token for it, as --key"),
+      ("MARFA_ALLOW_HTTP", "1, true, yes or on: as --allow-http"),
+      ("MARFA_FOLDER_REGISTRY", "the file that lists this machine's folders"),
+      ("MARFA_KEYCHAIN", "not empty: use no credential store at all"),
+      ("MARFA_DB", "the working copy a device command opens"),
+    ])
+    return out
+  }
+
+  private func capitalized(_ text: String) -> String { text.prefix(1).uppercased() + text.dropFirst() }
+
+  private func table(_ rows: [(String, String)]) -> String {
+    let width = min(28, (rows.map { $0.0.count }.max() ?? 0) + 2)
+    var out = ""
+    for (name, help) in rows {
+      if name.count + 2 > width {
+        out += "  \(name)\n" + wrapped(help, indent: width + 2) + "\n"
+      } else {
+        let lead = "  " + name + String(repeating: " ", count: width - name.count)
+        out += lead + wrapped(help, indent: width + 2, first: width + 2, led: true) + "\n"
+      }
+    }
+    return out
+  }
+
+  /// Breaks a paragraph at 100 columns. `led` text follows something already on its first line.
+  private func wrapped(_ text: String, indent: Int, first: Int? = nil, led: Bool = false) -> String {
+    var lines: [String] = []
+    var line = led ? "" : String(repeating: " ", count: first ?? indent)
+    var column = first ?? indent
+    var fresh = true
+    for word in text.split(whereSeparator: { $0 == " " || $0 == "\n" }) {
+      if !fresh, column + word.count + 1 > 100 {
+        lines.append(line)
+        line = String(repeating: " ", count: indent)
+        column = indent
+        fresh = true
+      }
+      if !fresh {
+        line += " "
+        column += 1
+      }
+      line += word
+      column += word.count
+      fresh = false
+    }
+    lines.append(line)
+    return lines.joined(separator: "\n")
+  }
+}
