@@ -35,7 +35,7 @@ let package = Package(
       resources: [.embedInCode("Catalog/catalog.json")], swiftSettings: strict),
     .target(name: "MarfaCopy", dependencies: ["MarfaBase", "CCurl", "CMD4C", "CPosix"], swiftSettings: strict),
     .target(
-      name: "FolderSync", dependencies: ["MarfaCopy", "MarfaBase", "CYAML", "CMD4C", "CPosix"], swiftSettings: strict),
+      name: "FolderSync", dependencies: ["MarfaCopy", "MarfaBase", "CYAML", "CMD4C", "CPosix", "CUTF8Proc"], swiftSettings: strict),
     .target(name: "Keyring", dependencies: ["MarfaBase", "CSecret"], swiftSettings: strict),
     .target(name: "LocalInstance", dependencies: ["MarfaBase", "CMicroHTTPD", "CPosix"], swiftSettings: strict),
     .executableTarget(

@@ -1,0 +1,138 @@
+import MarfaBase
+
+/// Names no list can take, matched against a single name by its key (F25.6, P1.5).
+package enum BuiltInNames {
+  /// The list a name is on.
+  package enum List: Sendable {
+    /// `.marfa` and the folder's own temporary files.
+    case ownState
+    /// What desktops leave in directories.
+    case machine
+    /// What editors and portals leave beside a file.
+    case editor
+    /// Downloads under way.
+    case download
+    /// Keys and passwords.
+    case secret
+  }
+
+  /// The list a file's name is on; nil for an ordinary one.
+  package static func list(file name: PathBytes) -> List? { list(of: name, isDirectory: false) }
+
+  /// The list that keeps a directory from being walked; nil for an ordinary one. Secrets and editors' files name files.
+  package static func list(directory name: PathBytes) -> List? { list(of: name, isDirectory: true) }
+
+  private static func list(of name: PathBytes, isDirectory: Bool) -> List? {
+    let key = NameKey(name.bytes).bytes
+    func has(_ prefix: StaticString = "", _ suffix: StaticString = "") -> Bool {
+      guard key.count >= prefix.utf8CodeUnitCount + suffix.utf8CodeUnitCount else { return false }
+      return key.starts(with: prefix.buffer) && key.reversed().starts(with: suffix.buffer.reversed())
+    }
+    func isOne(of names: StaticString...) -> Bool { names.contains { key.elementsEqual($0.buffer) } }
+
+    if isOne(of: ".marfa") || TemporaryName(name) != nil { return .ownState }
+    if isOne(of: ".ds_store", "thumbs.db", ".spotlight-v100", ".trashes", "icon\r", "desktop.ini") || has("._") {
+      return .machine
+    }
+    if has("", ".crdownload") || has("", ".crswap") || has("", ".part") || has("", ".download") { return .download }
+    if isDirectory { return nil }
+    if has("", ".swp") || has("", "~") || has(".#") || has("#", "#") || has("~$") || has("", ".tmp")
+      || has(".~lock.", "#") || has("", "___jb_tmp___") || has("", "___jb_old___")
+    {
+      return .editor
+    }
+    if isOne(of: "4913") || has(".goutputstream-") || has(".xdp-") || has(".sb-") || isSavedBeside(key) {
+      return .editor
+    }
+    return isSecret(name) ? .secret : nil
+  }
+
+  /// `NAME.tmp.*`, and `.NAME.` with six letters or digits (P1.5).
+  private static func isSavedBeside(_ key: [UInt8]) -> Bool {
+    let tmp = Array(".tmp.".utf8)
+    if key.count > tmp.count, (1..<(key.count - tmp.count + 1)).contains(where: { key[$0...].starts(with: tmp) }) {
+      return true
+    }
+    return key.first == 0x2E && baseOfRandomSuffix(PathBytes(bytes: key)).map { $0.bytes.count > 1 } == true
+  }
+
+  /// What stands before a dot and six letters or digits at the end of a name, KDE's way to save (P1.5); nil for any
+  /// other name. Whether it is such a save tells only the file of that name beside it, and its age.
+  package static func baseOfRandomSuffix(_ name: PathBytes) -> PathBytes? {
+    let bytes = name.bytes
+    guard bytes.count > 7, bytes[bytes.count - 7] == 0x2E, bytes.suffix(6).allSatisfy(isLetterOrDigit) else {
+      return nil
+    }
+    return PathBytes(bytes: bytes.dropLast(7))
+  }
+
+  /// Whether a file of this name holds a secret.
+  package static func isSecret(_ name: PathBytes) -> Bool {
+    let key = NameKey(name.bytes).bytes
+    func ends(_ suffix: StaticString) -> Bool { key.reversed().starts(with: suffix.buffer.reversed()) }
+    func begins(_ prefix: StaticString) -> Bool { key.starts(with: prefix.buffer) }
+    func isOne(of names: StaticString...) -> Bool { names.contains { key.elementsEqual($0.buffer) } }
+    return isOne(
+      of: ".env", ".netrc", ".npmrc", ".pypirc", ".pgpass", ".git-credentials", "credentials", "credentials.db")
+      || begins(".env.") || ends(".pem") || ends(".key") || ends(".p12") || ends(".pfx") || begins("id_rsa")
+      || begins("id_dsa") || begins("id_ecdsa") || begins("id_ed25519") || ends("credentials.json")
+  }
+
+  /// Whether a directory of this name is a package, one thing to its program (F26.1).
+  package static func isPackage(_ name: PathBytes) -> Bool {
+    guard let ending = name.fileExtension else { return false }
+    let key = NameKey(ending.bytes).bytes
+    let endings: [StaticString] = ["app", "bundle", "pages", "numbers", "key", "photoslibrary", "xcodeproj", "rtfd"]
+    return endings.contains { key.elementsEqual($0.buffer) }
+  }
+}
+
+func isLetterOrDigit(_ byte: UInt8) -> Bool {
+  switch byte {
+  case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+  default: false
+  }
+}
+
+extension StaticString {
+  fileprivate var buffer: UnsafeBufferPointer<UInt8> {
+    UnsafeBufferPointer(start: utf8Start, count: utf8CodeUnitCount)
+  }
+}
+
+/// The name of a file about to land: `.marfa-<pid>-<n>.tmp` (X14).
+package struct TemporaryName: Hashable, Sendable {
+  /// The process that makes it.
+  package let pid: Int32
+  /// When that process began, where the name tells it.
+  package let start: UInt64?
+  /// The name.
+  package let name: PathBytes
+
+  /// A name for the `counter`-th file of a process.
+  package init(writer: (pid: Int32, start: UInt64), counter: UInt64) {
+    pid = writer.pid
+    start = writer.start
+    name = PathBytes(".marfa-\(writer.pid)-\(writer.start)-\(counter).tmp")
+  }
+
+  /// Reads a name of exactly this form; nil for any other.
+  package init?(_ name: PathBytes) {
+    let head = Array(".marfa-".utf8)
+    let tail = Array(".tmp".utf8)
+    guard name.bytes.starts(with: head), name.bytes.count > head.count + tail.count,
+      name.bytes.suffix(tail.count).elementsEqual(tail)
+    else { return nil }
+    let middle = name.bytes[head.count..<(name.bytes.count - tail.count)]
+    guard let dash = middle.firstIndex(of: 0x2D), dash + 1 < middle.endIndex else { return nil }
+    let (digits, rest) = (middle[..<dash], middle[(dash + 1)...])
+    guard !digits.isEmpty, digits.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }),
+      let pid = Int32(String(decoding: digits, as: UTF8.self)), pid > 0,
+      rest.allSatisfy({ isLetterOrDigit($0) || $0 == 0x2D })
+    else { return nil }
+    self.pid = pid
+    self.name = name
+    let parts = rest.split(separator: 0x2D, omittingEmptySubsequences: false)
+    start = parts.count == 2 ? UInt64(String(decoding: parts[0], as: UTF8.self)) : nil
+  }
+}

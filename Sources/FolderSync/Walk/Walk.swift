@@ -1,0 +1,220 @@
+import Glibc
+import MarfaBase
+
+/// A file the walk met and the folder takes.
+package struct WalkedFile: Hashable, Sendable {
+  /// Where it is, below the root.
+  package var path: PathBytes
+  /// What it is now.
+  package var status: FileStatus
+}
+
+/// Whether a bound file that was not met is gone, or only out of reach.
+package enum Reach: Hashable, Sendable {
+  /// Its directory was read whole, or was not there: its absence counts.
+  case looked
+  /// The lists do not take its path any more (F25.14), it lies in a package (F26.4) or in another folder (F41.8).
+  case leftOut
+  /// It could not be looked at, for this reason (F26.3).
+  case unreadable(String)
+  /// Another volume stands on its way than when it was last seen (P2.1).
+  case unmounted(String)
+}
+
+/// What a walk of a folder found.
+package struct WalkResult: Sendable {
+  /// The files the folder takes, in path order.
+  package var files: [WalkedFile] = []
+  /// Files held for their name: no UTF-8 (F27.8).
+  package var flagged: [FlaggedFile] = []
+  /// Directories not walked: `package`, `unreadable`, `gone`, with the reason.
+  package var directories: [FlaggedFile] = []
+  /// Files that hold secrets (F25.7), in path order.
+  package var secrets: [PathBytes] = []
+  /// Directories with a `.marfa/` of their own: other folders (F41.8).
+  package var nestedFolders: [PathBytes] = []
+  /// The root's device.
+  package var rootDevice: UInt64 = 0
+  /// Every directory that was read, the root as the empty path.
+  package var entered: Set<PathBytes> = []
+  /// Temporary files of landings (X14.3), wherever the walk read.
+  package var temporaries: [PathBytes] = []
+  /// No directory vanished while it was read: only such a pass may journal (F26.6).
+  package var isComplete = true
+
+  /// Directories, packages and folders that were not walked into, and why.
+  var closed: [PathBytes: Reach] = [:]
+  /// Directories on another device than the root.
+  var devices: [PathBytes: UInt64] = [:]
+  private let lists: PathLists
+
+  init(lists: PathLists) { self.lists = lists }
+
+  /// Whether a bound file that is not among `files` may count as missing.
+  /// - Parameter seen: the identity it had when it was last seen.
+  package func reach(of path: PathBytes, seen: StoredIdentity?) -> Reach {
+    var directory: PathBytes = .empty
+    var device: UInt64?
+    for name in path.components.dropLast() {
+      directory = directory.appending(name)
+      if let reach = closed[directory] { return reach }
+      device = devices[directory]
+      if !entered.contains(directory) { break }
+    }
+    if let reach = closed[.empty] { return reach }
+    if !lists.takes(path) { return .leftOut }
+    // Only whether it is the root's own: the number of another volume changes over a remount (X24.1).
+    if let seen, (seen.device != nil) != (device != nil) {
+      return .unmounted(
+        device == nil
+          ? "the volume it lies on is not mounted" : "another volume is mounted over its directory")
+    }
+    return .looked
+  }
+}
+
+/// Walks a folder: every directory the lists leave room in, no symbolic link followed (F25, F26, F30.4).
+///
+/// Nothing is decided here but what the folder takes. A directory that can't be read is told, never read as empty.
+/// - Parameters:
+///   - now: the wall clock, for saves under way (P1.5).
+///   - stop: checked at each directory; a walk cut short is not complete.
+/// - Throws: `FileError` where the root itself can't be read.
+package func walk(
+  root: any Directory, lists: PathLists, now: Timestamp, door: FaultDoor = .none, stop: StopFlag? = nil
+) throws(FileError) -> WalkResult {
+  var walker = Walker(lists: lists, now: now, door: door, stop: stop)
+  let status = try root.status()
+  walker.result.rootDevice = status.device
+  try walker.read(root, at: .empty, device: status.device, isRoot: true)
+  walker.result.files.sort { $0.path < $1.path }
+  walker.result.secrets.sort()
+  walker.result.directories.sort { $0.path.utf8.lexicographicallyPrecedes($1.path.utf8) }
+  return walker.result
+}
+
+private struct Walker {
+  var result: WalkResult
+  let lists: PathLists
+  let now: Timestamp
+  let door: FaultDoor
+  let stop: StopFlag?
+
+  init(lists: PathLists, now: Timestamp, door: FaultDoor, stop: StopFlag?) {
+    result = WalkResult(lists: lists)
+    self.lists = lists
+    self.now = now
+    self.door = door
+    self.stop = stop
+  }
+
+  /// Reads one directory whole before anything of it counts, then the ones below it.
+  mutating func read(_ directory: any Directory, at path: PathBytes, device: UInt64, isRoot: Bool) throws(FileError) {
+    if stop?.isSet == true {
+      result.isComplete = false
+      return
+    }
+    let entries = try directory.list().sorted { $0.name < $1.name }
+    if !isRoot, entries.contains(where: { $0.name == ".marfa" && ($0.kind ?? .directory) == .directory }) {
+      result.nestedFolders.append(path)
+      result.closed[path] = .leftOut
+      return
+    }
+    var found = FoundInDirectory()
+    for entry in entries { try look(at: entry, in: directory, at: path, names: entries, into: &found) }
+    // Only now: one entry that can't be looked at makes the whole directory unreadable (F26.3).
+    result.entered.insert(path)
+    if device != result.rootDevice { result.devices[path] = device }
+    result.files += found.files
+    result.flagged += found.flagged
+    result.secrets += found.secrets
+    result.temporaries += found.temporaries
+    for name in found.directories { enter(name, of: directory, at: path) }
+  }
+
+  private struct FoundInDirectory {
+    var files: [WalkedFile] = []
+    var flagged: [FlaggedFile] = []
+    var secrets: [PathBytes] = []
+    var temporaries: [PathBytes] = []
+    var directories: [PathBytes] = []
+  }
+
+  private mutating func look(
+    at entry: DirectoryEntry, in directory: any Directory, at parent: PathBytes, names: [DirectoryEntry],
+    into found: inout FoundInDirectory
+  ) throws(FileError) {
+    let name = entry.name
+    let path = parent.appending(name)
+    var status: FileStatus?
+    var kind = entry.kind
+    if kind == nil {
+      status = try directory.status(of: name)
+      kind = status?.kind
+    }
+    guard let kind, kind == .regular || kind == .directory else { return }
+    if kind == .directory {
+      if BuiltInNames.list(directory: name) != nil || !name.isValidUTF8 && name.bytes.first == 0x2E { return }
+      if !name.isValidUTF8 {
+        found.flagged.append(notUTF8(path))
+        result.closed[path] = .leftOut
+      } else if !lists.reaches(directory: path) {
+        result.closed[path] = .leftOut
+      } else if BuiltInNames.isPackage(name) {
+        result.closed[path] = .leftOut
+        result.directories.append(FlaggedFile(path, .package, "a package is one thing to its program; it is not read"))
+      } else {
+        found.directories.append(name)
+      }
+      return
+    }
+    if let list = BuiltInNames.list(file: name) {
+      if list == .secret { found.secrets.append(path) }
+      if list == .ownState, TemporaryName(name) != nil { found.temporaries.append(path) }
+      return
+    }
+    guard name.isValidUTF8 else {
+      if name.bytes.first != 0x2E { found.flagged.append(notUTF8(path)) }
+      return
+    }
+    guard lists.takes(path) else { return }
+    try door.reached(.walk, name, in: directory)
+    if status == nil { status = try directory.status(of: name) }
+    // Deleted since it was listed, or no file any more: absent.
+    guard let status, status.kind == .regular else { return }
+    if isBeingSaved(name, status, among: names) { return }
+    found.files.append(WalkedFile(path: path, status: status))
+  }
+
+  private func notUTF8(_ path: PathBytes) -> FlaggedFile {
+    FlaggedFile(path, .name, "its name is not valid UTF-8; rename it to have it sent")
+  }
+
+  /// KDE's save: `NAME.XXXXXX` beside `NAME`, younger than a minute (P1.5).
+  private func isBeingSaved(_ name: PathBytes, _ status: FileStatus, among names: [DirectoryEntry]) -> Bool {
+    guard let base = BuiltInNames.baseOfRandomSuffix(name), !base.isEmpty else { return false }
+    guard names.contains(where: { $0.name == base }) else { return false }
+    let age = now.milliseconds &- status.modified / 1_000_000
+    return age < 60_000 && age > -60_000
+  }
+
+  private mutating func enter(_ name: PathBytes, of parent: any Directory, at parentPath: PathBytes) {
+    let path = parentPath.appending(name)
+    do throws(FileError) {
+      try door.reached(.walk, name, in: parent)
+      let directory = try parent.directory(name)
+      let device = try directory.status().device
+      try read(directory, at: path, device: device, isRoot: false)
+    } catch {
+      switch error.code {
+      case ENOENT, ENOTDIR, ELOOP:
+        result.isComplete = false
+        result.closed[path] = .unreadable("it vanished while it was read")
+        result.directories.append(FlaggedFile(path, .gone, "it vanished while it was read"))
+      default:
+        result.closed[path] = .unreadable(error.reason)
+        result.directories.append(FlaggedFile(path, .unreadable, "it cannot be read: \(error.reason)"))
+      }
+    }
+  }
+}
