@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <spawn.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,4 +154,36 @@ int marfa_peer_uid(int descriptor) {
   socklen_t size = sizeof peer;
   if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return -1;
   return (int)peer.uid;
+}
+
+int marfa_spawn_detached(const char *program, char *const argv[], char *const envp[], int log_descriptor) {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  pid_t pid = -1;
+  int code = posix_spawn_file_actions_init(&actions);
+  if (code != 0) return -code;
+  code = posix_spawnattr_init(&attributes);
+  if (code != 0) {
+    posix_spawn_file_actions_destroy(&actions);
+    return -code;
+  }
+  sigset_t none, usual;
+  sigemptyset(&none);
+  sigemptyset(&usual);
+  sigaddset(&usual, SIGPIPE);
+  sigaddset(&usual, SIGINT);
+  sigaddset(&usual, SIGTERM);
+  sigaddset(&usual, SIGHUP);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &usual);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, log_descriptor, 1);
+  posix_spawn_file_actions_adddup2(&actions, log_descriptor, 2);
+  // A working directory kept would hold its disk busy.
+  posix_spawn_file_actions_addchdir_np(&actions, "/");
+  code = posix_spawn(&pid, program, &actions, &attributes, argv, envp);
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  return code == 0 ? (int)pid : -code;
 }

@@ -28,30 +28,13 @@ final class Listener {
     func failed(_ code: Int32) -> Failure {
       Failure(description: "cannot listen at \(path): \(String(cString: strerror(code)))")
     }
-    var directory: Int32 = -1
-    defer { if directory >= 0 { close(directory) } }
-    var reached = path.bytes
-    let room = MemoryLayout.size(ofValue: sockaddr_un().sun_path) - 1
-    if reached.count > room {
-      // Longer than a socket address holds: reached through its directory's descriptor.
-      directory = path.parent.withCString { marfa_openat(AT_FDCWD, $0, marfa_o_path | O_DIRECTORY, 0) }
-      guard directory >= 0 else { throw failed(-directory) }
-      reached = Array("/proc/self/fd/\(directory)/".utf8) + path.name.bytes
-      guard reached.count <= room else { throw failed(ENAMETOOLONG) }
-    }
+    guard let reach = UnixPath(path) else { throw failed(ENAMETOOLONG) }
     _ = path.withCString { unlink($0) }
     let made = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
     guard made >= 0 else { throw failed(errno) }
     // The mode of the descriptor is the mode the name is made with, whatever the umask adds.
     fchmod(made, 0o600)
-    var address = sockaddr_un()
-    address.sun_family = sa_family_t(AF_UNIX)
-    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: reached) }
-    let bound = withUnsafePointer(to: &address) {
-      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        bind(made, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-      }
-    }
+    let bound = reach.withAddress { bind(made, $0, $1) }
     guard bound == 0, listen(made, 512) == 0, fcntl(made, F_SETFL, O_NONBLOCK) == 0 else {
       let code = errno
       close(made)

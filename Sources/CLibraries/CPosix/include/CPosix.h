@@ -55,3 +55,6 @@ int marfa_write_all(int descriptor, const void *bytes, size_t count);
 int marfa_open_pty(char *slave, size_t size);
 /// The peer's user id of a connected unix socket, or -1.
 int marfa_peer_uid(int descriptor);
+/// Starts a program in a session of its own, its input /dev/null, its output and errors a log, its directory `/`, its
+/// signals as usual. Returns its pid or -errno.
+int marfa_spawn_detached(const char *program, char *const argv[], char *const envp[], int log_descriptor);
