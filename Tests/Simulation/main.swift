@@ -1,1 +1,1 @@
-Simulate.run()
+// The room is empty yet.
