@@ -68,26 +68,3 @@ package struct RenderFailure: Error, Hashable, Sendable {
   /// In words.
   package let reason: String
 }
-
-extension Document {
-  /// The bytes of a new file (F7.26), checked by reading them back (F7.35).
-  package static func render(
-    new content: ItemContent, kind: DocumentKind, edges: EdgeVocabulary
-  ) -> Result<[UInt8], RenderFailure> { .failure(RenderFailure(reason: "not built yet")) }
-
-  /// The file's bytes with what differs from the content edited in place and every other byte kept (F7.27 to F7.36). Bytes
-  /// that already say it come back unchanged, but for a byte-order mark.
-  package static func rewrite(
-    _ existing: [UInt8], to content: ItemContent, kind: DocumentKind, edges: EdgeVocabulary
-  ) -> Result<[UInt8], RenderFailure> { .failure(RenderFailure(reason: "not built yet")) }
-
-  /// The file's bytes with its id and version lines alone put right (F13.6, F24.1).
-  package static func rewriteLines(
-    _ existing: [UInt8], id: EntityID, version: Int, edges: EdgeVocabulary
-  ) -> Result<[UInt8], RenderFailure> { .failure(RenderFailure(reason: "not built yet")) }
-
-  /// Reads a document's bytes.
-  package static func read(_ bytes: [UInt8], kind: DocumentKind, edges: EdgeVocabulary) -> Reading {
-    .encoding(reason: "not built yet")
-  }
-}
