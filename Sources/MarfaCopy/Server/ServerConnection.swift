@@ -28,7 +28,7 @@ package final class ServerConnection {
   /// Asks requests to end.
   package var stop = StopFlag()
   private var credential: String?
-  private var isRootKnown = false
+  var isRootKnown = false
 
   /// A connection. Nothing is sent yet.
   package init(endpoint: Endpoint?, credentials: (any CredentialStore)?, context: Context) {

@@ -46,22 +46,24 @@ extension Store {
       try markSeen(edge: edge.id)
       return true
     }
-    try install(base: edge, id: edge.id)
+    try install(base: edge, id: edge.id, seen: true)
     return true
   }
 
   /// Lets a server edge go.
-  package func letGo(edge id: EntityID) throws(MarfaError) { try install(base: nil, id: id) }
+  package func letGo(edge id: EntityID) throws(MarfaError) { try install(base: nil, id: id, seen: true) }
 
   /// Lays the waiting writes over an edge anew; called by the queue inside the transaction that changed them.
-  package func reproject(edge id: EntityID) throws(MarfaError) { try install(base: try serverEdge(id), id: id) }
+  package func reproject(edge id: EntityID) throws(MarfaError) {
+    try install(base: try serverEdge(id), id: id, seen: false)
+  }
 
   func markSeen(edge id: EntityID) throws(MarfaError) {
     let mark = try fillMark()
     try read { try database.run("UPDATE edge SET fill = ? WHERE id = ? AND fill <> ?", mark, id, mark) }
   }
 
-  private func install(base: Edge?, id: EntityID) throws(MarfaError) {
+  private func install(base: Edge?, id: EntityID, seen: Bool) throws(MarfaError) {
     let waits = try projection?.hasWaiting(edge: id) ?? false
     let shown = waits ? try projection?.shown(edge: id, base: base) : base
     let mark = try fillMark()
@@ -79,9 +81,13 @@ extension Store {
       }
       changes += 1
       try database.run(
-        "INSERT OR REPLACE INTO edge (\(Store.edgeColumns), fill) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", shown.id,
-        shown.source, shown.target, shown.type, Text(bytes: JSON.object(shown.properties).write()), shown.version,
-        shown.createdAt, shown.updatedAt, mark)
+        """
+        INSERT INTO edge (\(Store.edgeColumns), fill) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+        ON CONFLICT (id) DO UPDATE SET source = excluded.source, target = excluded.target, type = excluded.type,
+          properties = excluded.properties, version = excluded.version, created_at = excluded.created_at,
+          updated_at = excluded.updated_at, fill = CASE WHEN ?10 THEN excluded.fill ELSE edge.fill END
+        """, shown.id, shown.source, shown.target, shown.type, Text(bytes: JSON.object(shown.properties).write()),
+        shown.version, shown.createdAt, shown.updatedAt, mark, seen)
     }
   }
 

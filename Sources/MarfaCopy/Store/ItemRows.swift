@@ -65,15 +65,17 @@ extension Store {
       try markSeen(item: item.id)
       return true
     }
-    try install(base: item, id: item.id)
+    try install(base: item, id: item.id, seen: true)
     return true
   }
 
   /// Lets a server row go. With waiting writes the row may go on being shown: a create of this device's (D14.1, D8.4).
-  package func letGo(item id: EntityID) throws(MarfaError) { try install(base: nil, id: id) }
+  package func letGo(item id: EntityID) throws(MarfaError) { try install(base: nil, id: id, seen: true) }
 
   /// Lays the waiting writes over an item anew; called by the queue inside the transaction that changed them.
-  package func reproject(item id: EntityID) throws(MarfaError) { try install(base: try serverItem(id), id: id) }
+  package func reproject(item id: EntityID) throws(MarfaError) {
+    try install(base: try serverItem(id), id: id, seen: false)
+  }
 
   /// Notes that the present fill saw a row (D203.3).
   func markSeen(item id: EntityID) throws(MarfaError) {
@@ -81,7 +83,7 @@ extension Store {
     try read { try database.run("UPDATE item SET fill = ? WHERE id = ? AND fill <> ?", mark, id, mark) }
   }
 
-  private func install(base: Item?, id: EntityID) throws(MarfaError) {
+  private func install(base: Item?, id: EntityID, seen: Bool) throws(MarfaError) {
     let waits = try projection?.hasWaiting(item: id) ?? false
     let shown = waits ? try projection?.shown(item: id, base: base) : base
     try read {
@@ -93,10 +95,11 @@ extension Store {
         try database.run("DELETE FROM item_base WHERE id = ?", id)
       }
     }
-    if let shown { try show(shown) } else { try hide(item: id) }
+    if let shown { try show(shown, seen: seen) } else { try hide(item: id) }
   }
 
-  private func show(_ item: Item) throws(MarfaError) {
+  /// - Parameter seen: whether the present fill saw the row; a local write alone says nothing of that (D203.3).
+  private func show(_ item: Item, seen: Bool) throws(MarfaError) {
     let titleKey = try catalog().title(of: item).map { NameKey($0).bytes }
     let mark = try fillMark()
     changes += 1
@@ -109,13 +112,14 @@ extension Store {
           source = excluded.source, source_id = excluded.source_id, version = excluded.version,
           schema_version = excluded.schema_version, occurred_at = excluded.occurred_at,
           created_at = excluded.created_at, updated_at = excluded.updated_at, properties = excluded.properties,
-          tags = excluded.tags, extensions = excluded.extensions, listed = excluded.listed, fill = excluded.fill,
+          tags = excluded.tags, extensions = excluded.extensions, listed = excluded.listed,
+          fill = CASE WHEN ?18 THEN excluded.fill ELSE item.fill END,
           title_key = excluded.title_key
         RETURNING row
         """, item.id, item.type, item.tier, item.state, item.source, item.sourceID, item.version, item.schemaVersion,
         item.occurredAt, item.createdAt, item.updatedAt, Text(bytes: JSON.object(item.properties).write()),
         Text(bytes: JSON.array(item.tags.map { .string($0) }).write()),
-        Text(bytes: JSON.object(item.extensions).write()), item.isListed, mark, titleKey
+        Text(bytes: JSON.object(item.extensions).write()), item.isListed, mark, titleKey, seen
       ) { $0.int(0) }
       try database.run("INSERT OR IGNORE INTO text_pending (row) VALUES (?)", row)
       try database.run("DELETE FROM purged WHERE item = ?", item.id)
@@ -132,7 +136,12 @@ extension Store {
   }
 
   /// The mark rows taken in now carry.
-  func fillMark() throws(MarfaError) -> Int { try int(.fillMark) ?? 0 }
+  func fillMark() throws(MarfaError) -> Int {
+    if let keptMark { return keptMark }
+    let mark = try int(.fillMark) ?? 0
+    keptMark = mark
+    return mark
+  }
 
   // MARK: - A base row as text
 

@@ -9,6 +9,7 @@ package final class Store {
   /// Counts changes to anything the copy shows (F80, F81).
   package internal(set) var changes: Int = 0
   var kept: Catalog?
+  var keptMark: Int?
 
   init(database: Database) { self.database = database }
 
@@ -19,6 +20,7 @@ package final class Store {
     do { return try database.transaction(work) } catch {
       // What was rolled back may have been kept in memory.
       kept = nil
+      keptMark = nil
       throw MarfaError(any: error)
     }
   }
@@ -43,6 +45,7 @@ package final class Store {
 
   /// Sets a record; nil takes it away.
   package func set(_ key: Meta, _ value: (any SQLiteValue)?) throws(MarfaError) {
+    if key == .fillMark { keptMark = nil }
     try read {
       if let value {
         try database.run("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", key.rawValue, value)

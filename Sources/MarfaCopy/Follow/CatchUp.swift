@@ -1,0 +1,159 @@
+import MarfaBase
+
+/// How a run over the copy stream ended.
+enum RunEnd: Sendable {
+  /// `stream_live` came and the caller wanted no more.
+  case live
+  /// The reader was told to stop for a reason of its own (reopen, a stop).
+  case closed
+  /// The server ended it, or sent `stream_incomplete`.
+  case ended(String)
+}
+
+extension WorkingCopy {
+  /// Takes every event from the cursor to the head (device chapter 6). Both catalogs are read first (D15.1).
+  /// - Throws: `no_cursor`, `hydration_incomplete` and `copy_expired` for a copy that cannot be caught up;
+  ///   `stream_incomplete` for a stream that ended before its live marker, the cursor at the last event taken.
+  @discardableResult
+  package func catchUp() throws(MarfaError) -> CatchUpReport {
+    try requireWriter()
+    try checkStop()
+    let certificate = try requireCertificate()
+    guard let slice = try slice() else { throw MarfaError(.noCursor, "the working copy was never filled") }
+    try confirmPlace()
+    try refreshCatalogs(view: certificate.view)
+    let taker = EventTaker(
+      copy: self, slice: slice, certificate: certificate, generation: try store.int(.copyGeneration) ?? 0)
+    try replay(taker, certificate)
+    return CatchUpReport(applied: taker.applied, skipped: taker.skipped, cursor: taker.cursor, reachedHead: true)
+  }
+
+  /// Runs the stream from a certificate to its live marker.
+  func replay(_ taker: EventTaker, _ certificate: Certificate) throws(MarfaError) {
+    let started = context.clock.monotonic
+    let end = try run(taker, certificate, silence: ServerConnection.Silence.catchUp) { (_, isLive) throws(MarfaError) in
+      if isLive { return .enough }
+      return context.clock.monotonic - started > 120_000_000_000 ? .enough : .more
+    }
+    switch end {
+    case .live: return
+    case .closed:
+      try checkStop()
+      throw MarfaError(
+        .streamIncomplete, "the event stream did not reach its end in two minutes; the next catch-up goes on from there"
+      )
+    case .ended(let why): throw MarfaError(.streamIncomplete, why)
+    }
+  }
+
+  /// Reads a copy stream from a certificate: judges its markers and terminal frames, hands its log events to `taker`.
+  /// - Parameters:
+  ///   - tell: told each event that changed the copy, after its transaction.
+  ///   - step: asked after each piece, with whether `tell` had enough and whether the stream is live.
+  func run(
+    _ taker: EventTaker, _ certificate: Certificate, silence: UInt64, tell: (CopyChange) -> StreamStep = { _ in .more },
+    step: (_ hadEnough: Bool, _ isLive: Bool) throws(MarfaError) -> StreamStep
+  ) throws(MarfaError) -> RunEnd {
+    var hadEnough = false
+    func take(_ events: [ServerEvent]) throws(MarfaError) {
+      for change in try taker.take(events) where tell(change) == .enough { hadEnough = true }
+      if let failure = taker.failure { throw failure }
+    }
+    var isOpened = false
+    var isLive = false
+    var incomplete: String?
+    let end: StreamEnd
+    do throws(MarfaError) {
+      end = try server.copyStream(from: (certificate.cursor, certificate.view), silence: silence) {
+        (events) throws(MarfaError) in
+        var log: [ServerEvent] = []
+        for event in events {
+          if event.id != nil, isOpened {
+            log.append(event)
+            continue
+          }
+          try take(log)
+          log = []
+          if taker.wantsReopen { return .enough }
+          switch event.name.string {
+          case "stream_cursor":
+            try judge(try marker(event, certificate), against: certificate)
+            isOpened = true
+          case "stream_live":
+            try taker.take(live: try marker(event, certificate))
+            isLive = true
+          case "stream_incomplete":
+            let reason = try? ServerConnection.data(event)["reason"]?.text
+            incomplete =
+              reason.map { "the server ended the event stream: \($0)" } ?? "the server ended the event stream"
+            return .enough
+          default: try terminal(event)
+          }
+        }
+        try take(log)
+        return taker.wantsReopen ? .enough : try step(hadEnough, isLive)
+      }
+    } catch {
+      throw try judged(opening: error, certificate)
+    }
+    if let incomplete { return .ended(incomplete) }
+    switch end {
+    case .closed: return isLive ? .live : .closed
+    case .ended: return .ended("the event stream ended before it was live")
+    case .silent:
+      return isLive ? .ended("the event stream kept silent") : .ended("the event stream fell silent before it was live")
+    }
+  }
+
+  /// A refused opening: a view that moved and a credential that ended end the copy (D52.8, D53.2).
+  private func judged(opening error: MarfaError, _ certificate: Certificate) throws(MarfaError) -> MarfaError {
+    switch (error.code, error.server?.code) {
+    case (.conflict, "read_view_changed"):
+      return try expire(
+        "read_view_changed", "what the key may read, or how rows are typed, changed; the copy must be filled again")
+    case (.unauthorized, _):
+      return try expire("credential_ended", "\(server.origin) refused the credential: \(error.message)")
+    default: return error
+    }
+  }
+
+  private func marker(_ event: ServerEvent, _ certificate: Certificate) throws(MarfaError) -> Marker {
+    guard let marker = Marker(try ServerConnection.data(event), named: event.name) else {
+      throw try invalidProof("a marker of the event stream is malformed")
+    }
+    guard marker.instance == certificate.instance else {
+      throw try expire(
+        "instance_changed",
+        "the instance \(marker.instance) answers at \(server.origin), not \(certificate.instance) (read_view_invalid)")
+    }
+    guard marker.view == certificate.view else {
+      throw try invalidProof("a marker of the event stream names another read view")
+    }
+    return marker
+  }
+
+  private func judge(_ head: Marker, against certificate: Certificate) throws(MarfaError) {
+    guard let position = Certificate.position(certificate.cursor), head.position < position else { return }
+    throw try expire(
+      "head_past_log",
+      "the server's log ends at \(head.cursor), behind \(certificate.cursor) this copy reached: it was set back")
+  }
+
+  /// The frames that end a stream and say what becomes of the copy (D16, EV23). Unknown names without an id are passed.
+  private func terminal(_ event: ServerEvent) throws(MarfaError) {
+    switch event.name.string {
+    case "catchup_too_old":
+      throw try goStale(minimum: try ServerConnection.data(event)["min_retained_id"]?.text ?? "a later position")
+    case "cursor_ahead":
+      let data = try ServerConnection.data(event)
+      throw try expire(
+        "head_past_log",
+        "the server's log ends at \(data["head"]?.text ?? "?"), behind \(data["requested"]?.text ?? "?") this copy reached: "
+          + "it was set back")
+    case "read_view_changed":
+      throw try expire(
+        "read_view_changed", "what the key may read, or how rows are typed, changed; the copy must be filled again")
+    default: return
+    }
+  }
+}

@@ -1,0 +1,118 @@
+import MarfaBase
+
+extension ServerConnection {
+  /// Items whose title may be a name, asked by each title property and spelling: `contains` folds ASCII case alone, so
+  /// what comes is more or other than what the name names, and the caller compares (D95.4, F-W10). Rows in the bin are left
+  /// out; each item comes once.
+  /// - Throws: `invalid` where more than five pages answer one question.
+  package func lookUp(
+    forms: [Text], titleFields: [Text], view: Text? = nil
+  ) throws(MarfaError) -> [Item] {
+    var found: [EntityID: Item] = [:]
+    for field in titleFields {
+      for form in forms {
+        var query: [(String, Text)] = [
+          ("tier", "all"), ("state", "any"), ("include", "metadata"), ("limit", "200"),
+          ("filter", ServerConnection.filter(field, contains: form)),
+        ]
+        for page in 1...6 {
+          if stop.isSet { throw stopped }
+          guard page <= 5 else {
+            throw MarfaError(.invalid, "more than 1,000 items may be named \(form); give the item's id instead")
+          }
+          let json = try request("GET", "/items", query: query, view: view).json()
+          for row in json["data"]?.array ?? [] {
+            guard let item = Item(row: row) else {
+              throw MarfaError(.decoding, "a row of the server could not be read")
+            }
+            if !item.isTrashed { found[item.id] = item }
+          }
+          guard let next = json["next_cursor"]?.text else { break }
+          query.removeAll { $0.0 == "cursor" }
+          query.append(("cursor", next))
+        }
+      }
+    }
+    return found.values.sorted { $0.id < $1.id }
+  }
+
+  /// `properties.<field> contains "<text>"`: a quote is written `\"`, nothing else escapes, so backslashes at the end are
+  /// left off (D95.4).
+  static func filter(_ field: Text, contains text: Text) -> Text {
+    var value: [UInt8] = []
+    var bytes = text.bytes[...]
+    while bytes.last == UInt8(ascii: "\\") { bytes = bytes.dropLast() }
+    for byte in bytes {
+      if byte == UInt8(ascii: "\"") { value.append(UInt8(ascii: "\\")) }
+      value.append(byte)
+    }
+    return Text(
+      bytes: Array("properties.".utf8) + field.bytes + Array(" contains \"".utf8) + value + [UInt8(ascii: "\"")])
+  }
+
+  /// An item as the server has it now, with its tags; nil where it answers `item_not_found`. Not certified: it proves
+  /// nothing to the copy.
+  package func readItem(_ id: EntityID) throws(MarfaError) -> Item? {
+    let answer = try ask("GET", "/items/\(id)", query: [("include", "metadata")])
+    guard answer.isSuccess else {
+      let refusal = refusal(answer)
+      if refusal.code == .notFound { return nil }
+      throw refusal
+    }
+    guard let item = Item(row: try answer.json()) else {
+      throw MarfaError(.decoding, "the item \(id) of the server could not be read")
+    }
+    return item
+  }
+
+  /// Items by id, those that the server answers, a hundred a request.
+  package func bulkGet(_ ids: [EntityID]) throws(MarfaError) -> [Item] {
+    var out: [Item] = []
+    for start in stride(from: 0, to: ids.count, by: 100) {
+      let asked = ids[start..<min(ids.count, start + 100)]
+      let body: JSON = ["ids": .array(asked.map { .string($0.text) })]
+      let json = try request("POST", "/items/bulk-get", body: .bytes(body.write())).json()
+      for row in json["data"]?.array ?? json["items"]?.array ?? [] { if let item = Item(row: row) { out.append(item) } }
+    }
+    return out
+  }
+
+  /// What the credential says of itself (K2).
+  package func currentKey() throws(MarfaError) -> JSON { try request("GET", "/keys/current").json() }
+}
+
+extension WorkingCopy {
+  /// The items out of the bin that a name names by title, asked of the instance under the copy's view (D95.4): each kept
+  /// whose title, by its own type's title field, equals the name by case-folded NFC. One names the item, none is missing,
+  /// more is ambiguous.
+  package func lookUp(name: Text) throws(MarfaError) -> [Item] {
+    let certificate = try requireCertificate()
+    let catalog = try catalog()
+    let composed = nfc(name.bytes).map { Text(bytes: $0) } ?? name
+    let decomposed = nfd(name.bytes).map { Text(bytes: $0) } ?? name
+    let forms = composed == decomposed ? [composed] : [composed, decomposed]
+    let key = NameKey(name)
+    var found: [EntityID: Item] = [:]
+    for field in catalog.titleFields {
+      for form in forms {
+        let query: [(String, Text)] = [
+          ("tier", "all"), ("state", "any"), ("include", "metadata"), ("limit", "200"),
+          ("filter", ServerConnection.filter(field, contains: form)),
+        ]
+        var pages = 0
+        try walk("/items", query: query, view: certificate.view) { (rows, next) throws(MarfaError) in
+          pages += 1
+          for json in rows {
+            let item = try row(json)
+            guard !item.isTrashed, let title = catalog.title(of: item), NameKey(title) == key else { continue }
+            found[item.id] = item
+          }
+          if pages == 5, next != nil {
+            throw MarfaError(.invalid, "more than 1,000 items may be named \(name); give the item's id instead")
+          }
+        }
+      }
+    }
+    return found.values.sorted { $0.id < $1.id }
+  }
+}
