@@ -1,0 +1,109 @@
+import Glibc
+import MarfaBase
+import MarfaCopy
+
+/// The writer claim on a store: an exclusive lock on `<store>.lock` beside it, held as long as the folder is worked (X12,
+/// H7). The kernel drops it when the process dies, however it dies.
+package final class WriterClaim {
+  /// What an attempt gave.
+  package enum Attempt {
+    /// It is ours.
+    case taken(WriterClaim)
+    /// Another open file holds it, in this process or another.
+    case held
+    /// The directory that held it is gone: `remove` deleted it meanwhile (H8).
+    case noFolder
+  }
+
+  private let file: any LockFile
+  /// It lies under `/run/user` (H7): it excludes this machine's processes alone, which the storage warning says.
+  package let isFallback: Bool
+
+  private init(_ file: any LockFile, isFallback: Bool) {
+    self.file = file
+    self.isFallback = isFallback
+  }
+
+  deinit { file.unlock() }
+
+  /// Drops it. The lock file stays.
+  package func release() { file.unlock() }
+
+  /// Tries to take it, without waiting.
+  /// - Parameters:
+  ///   - state: the open directory the store lies in.
+  ///   - store: the store's whole file name; two stores in one directory each have their own claim (X12.1).
+  ///   - fallback: where a lock file is kept for a file system without locks.
+  /// - Throws: `io` where no lock of any kind is to be had (X12.5).
+  package static func attempt(
+    in state: any Directory, store: PathBytes = storeName, files: any FileSystem, fallback: LockFallback? = nil
+  ) throws(MarfaError) -> Attempt {
+    let name = PathBytes(bytes: store.bytes + Array(".lock".utf8))
+    // Each turn is one deletion by somebody else.
+    for _ in 0..<100 {
+      do throws(FileError) {
+        guard let file = try files.lockFile(name, in: state, create: true) else { continue }
+        guard try file.lock(.exclusive, wait: false) else { return .held }
+        // H8: the path must still lead to the file that was locked.
+        let own = try file.status()
+        if own.links > 0, let found = try state.status(of: name), found.inode == own.inode {
+          return .taken(WriterClaim(file, isFallback: false))
+        }
+        file.unlock()
+        if try state.status().links == 0 { return .noFolder }
+      } catch {
+        switch error.code {
+        case ENOENT: return .noFolder
+        case EOPNOTSUPP, ENOLCK, EINVAL, ENOSYS:
+          guard let fallback else { throw noLocks(error) }
+          guard let file = try fallback.open("lock", files, after: error) else { return .held }
+          return .taken(WriterClaim(file, isFallback: true))
+        default: throw MarfaError(error)
+        }
+      }
+    }
+    return .held
+  }
+
+  static func noLocks(_ error: FileError) -> MarfaError {
+    MarfaError(
+      .io,
+      "the file system of \(error.path) has no locks (\(error.reason)), and none can be kept under /run/user: "
+        + "a folder there could be worked by two programs at once")
+  }
+}
+
+/// Where locks are kept for a file system that has none: `/run/user/<uid>/marfa/<name>.lock`, whatever the environment
+/// says (H7).
+package struct LockFallback: Sendable {
+  private let uid: UInt32
+  private let name: PathBytes
+  private let base: PathBytes
+
+  /// Locks of a store by its id, or of a directory that has none yet by the digest of its path.
+  package init(uid: UInt32, name: PathBytes, base: PathBytes? = nil) {
+    self.uid = uid
+    self.name = name
+    self.base = base ?? PathBytes("/run/user/\(uid)")
+  }
+
+  /// The locked file; nil where another holds it.
+  func open(_ ending: String, _ files: any FileSystem, after failure: FileError) throws(MarfaError) -> (any LockFile)? {
+    do throws(FileError) {
+      let runtime = try files.openDirectory(base)
+      do throws(FileError) { try runtime.makeDirectory("marfa", mode: 0o700) } catch {
+        if error.code != EEXIST { throw error }
+      }
+      let directory = try runtime.directory("marfa")
+      let status = try directory.status()
+      guard status.owner == uid, status.mode & 0o077 == 0 else {
+        throw FileError(code: EACCES, operation: "use", path: base.appending("marfa"))
+      }
+      let lock = PathBytes(bytes: name.bytes + Array(".\(ending)".utf8))
+      guard let file = try files.lockFile(lock, in: directory, create: true) else { return nil }
+      return try file.lock(.exclusive, wait: false) ? file : nil
+    } catch {
+      throw WriterClaim.noLocks(failure)
+    }
+  }
+}
