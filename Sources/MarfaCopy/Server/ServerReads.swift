@@ -70,9 +70,17 @@ extension ServerConnection {
     var out: [Item] = []
     for start in stride(from: 0, to: ids.count, by: 100) {
       let asked = ids[start..<min(ids.count, start + 100)]
-      let body: JSON = ["ids": .array(asked.map { .string($0.text) })]
+      let body: JSON = ["ids": .array(asked.map { .string($0.text) }), "include": ["metadata"]]
       let json = try request("POST", "/items/bulk-get", body: .bytes(body.write())).json()
-      for row in json["data"]?.array ?? json["items"]?.array ?? [] { if let item = Item(row: row) { out.append(item) } }
+      // Items and their metadata stand in two lists (I20.6, IQ2).
+      var metadata: [Text: JSON] = [:]
+      for entry in json["metadata"]?.array ?? [] { if let id = entry["item_id"]?.text { metadata[id] = entry } }
+      for item in json["items"]?.array ?? json["data"]?.array ?? [] {
+        guard let id = item["id"]?.text, let own = metadata[id], let read = Item(row: ["item": item, "metadata": own]) else {
+          throw MarfaError(.decoding, "a row of the server could not be read")
+        }
+        out.append(read)
+      }
     }
     return out
   }
