@@ -1,0 +1,261 @@
+import MarfaBase
+
+/// A small Marfa instance on SQLite: `handle(request) -> answer` plus event sources, used from one thread.
+///
+///     let instance = try Instance(database: database, blobs: MemoryBlobs(), clock: clock, ids: ids, ownerKey: token)
+///     let answer = instance.handle(InstanceRequest(method: "GET", target: "/"))
+///
+/// HTTP is a shell around it. It answers as the contract says any instance does; what it leaves out is answered `404`.
+public final class Instance {
+  let database: Database
+  let blobs: any InstanceBlobs
+  let clock: any Clock
+  let ids: any IdSource
+  let catalog: Catalog
+  /// The identity of the data, made with the database (IN1.2).
+  public let instanceID: EntityID
+  /// Settings a test or the command may turn.
+  public var settings = InstanceSettings()
+  /// Called after a commit that announced something, on the instance's thread: the shell then asks its streams.
+  public var onEvents: (() -> Void)?
+
+  var streams: [EventStream] = []
+  var isStopping = false
+  /// Cached counters of the `meta` table, read again after a rollback.
+  var viewCounter = 0
+  var credentials: [String: Credential] = [:]
+  var lastUsed: [EntityID: Timestamp] = [:]
+  var rates: [EntityID: RateWindow] = [:]
+  var signIn = SignInState()
+  private var announced = false
+  private var isInBatch = false
+  private var nextSweep: UInt64 = 0
+
+  /// Opens an instance over its database, making the tables in a fresh one.
+  /// - Parameters:
+  ///   - ownerKey: the plaintext of a key that may do everything; made or renewed at each opening (K5.9). nil leaves
+  ///     the keys as they are.
+  /// - Throws: `InstanceError` for a database it refuses, `SQLiteError`.
+  public init(
+    database: Database, blobs: any InstanceBlobs, clock: any Clock, ids: any IdSource, ownerKey: String?
+  ) throws {
+    self.database = database
+    self.blobs = blobs
+    self.clock = clock
+    self.ids = ids
+    try Schema.open(database) { ids.next() }
+    guard let id = try database.one("SELECT value FROM meta WHERE name = 'instance_id'", read: { $0.id(0) }), let id
+    else { throw InstanceError.foreignDatabase(Schema.number) }
+    instanceID = id
+    catalog = try Catalog(database)
+    try readCounters()
+    if let ownerKey { try ensureOwnerKey(ownerKey) }
+  }
+
+  func readCounters() throws {
+    viewCounter = try database.one("SELECT value FROM meta WHERE name = 'view'") { Int($0.string(0)) ?? 0 } ?? 0
+    credentials = [:]
+  }
+
+  /// Answers one request. Never throws: a fault inside is `500 internal_error` (ER4.1).
+  public func handle(_ request: InstanceRequest) -> InstanceAnswer {
+    let call = Call(request, requestID: requestID(request))
+    do {
+      return try answer(call)
+    } catch {
+      return .whole(finish(.refused(Refusal.of(error)), call))
+    }
+  }
+
+  /// Runs `work`, whose `handle` calls share one durable commit, each a savepoint of it (group commit). The answers are
+  /// for sending only once this returns; where it throws, nothing of the batch was written.
+  public func batch(_ work: () throws -> Void) throws {
+    isInBatch = true
+    do {
+      try database.transaction { try work() }
+      isInBatch = false
+    } catch {
+      isInBatch = false
+      announced = false
+      try? forgetCaches()
+      throw error
+    }
+    tellAnnounced()
+  }
+
+  /// Does what is due: heartbeats and ended credentials of streams, retention, indexing. Call it about once a second.
+  public func tick() {
+    for stream in streams { stream.beat() }
+    indexPending(atMost: 200)
+    if clock.monotonic >= nextSweep {
+      nextSweep = clock.monotonic + 3_600_000_000_000
+      try? sweep()
+    }
+    if streams.contains(where: \.hasSomething) { onEvents?() }
+  }
+
+  /// Ends every stream with `server_stopping`; streams opened from here on are ended so too (EV17.1).
+  public func stop() {
+    isStopping = true
+    for stream in streams { stream.end("server_stopping") }
+    persistUse()
+  }
+
+  // MARK: one request
+
+  private func answer(_ call: Call) throws -> InstanceAnswer {
+    guard let door = route(call) else {
+      if call.method == "GET", call.header("x-marfa-read-view") != nil {
+        throw Refusal.invalid("X-Marfa-Read-View", "No conditional read is at this path.")
+      }
+      throw Refusal.notFound
+    }
+    call.door = door
+    if door.isPublic {
+      return .whole(finish(try inTransaction(when: door.isWrite) { try door.run(self, call) }, call))
+    }
+    call.credential = try authenticate(call)
+    if let refused = limitRate(call) { return .whole(finish(.refused(refused), call)) }
+    if door.isStream {
+      return try openStream(call)
+    }
+    var certifies = false
+    if call.method == "GET", let view = call.header("x-marfa-read-view") {
+      try judgeView(view, call)
+      certifies = true
+    }
+    var reply: Reply
+    if door.isWrite {
+      if call.request.body.count > 1_048_576, !door.takesBytes {
+        throw Refusal(413, "request_too_large", "A JSON body has at most 1,048,576 bytes.")
+      }
+      reply = try write(call, door)
+    } else {
+      do { reply = try door.run(self, call) } catch { reply = .refused(Refusal.of(error)) }
+    }
+    if certifies, reply.isCertified(door) {
+      reply.headers.append(HTTPHeader("X-Marfa-Read-View", readView(call.credential)))
+      reply.headers.append(HTTPHeader("Cache-Control", "no-store"))
+    }
+    return .whole(finish(reply, call))
+  }
+
+  /// Runs a write in its transaction, under its idempotency key where it has one (I24).
+  private func write(_ call: Call, _ door: Door) throws -> Reply {
+    let name = door.honorsKey ? call.header("idempotency-key") : nil
+    if let name, name.isEmpty || name.utf16.count > 255 {
+      throw Refusal.invalid("Idempotency-Key", "An idempotency key has 1 to 255 characters.")
+    }
+    do {
+      let reply = try database.transaction { () throws -> Reply in
+        call.idempotencyKey = name
+        if let name, let kept = try keptAnswer(name, call) { return kept }
+        let reply: Reply
+        do {
+          reply = try database.transaction { try door.run(self, call) }
+        } catch {
+          let refusal = Refusal.of(error)
+          try forgetCaches()
+          if refusal.status >= 500 { throw refusal }
+          reply = .refused(refusal)
+        }
+        if let name { try keepAnswer(reply, name, call) }
+        return reply
+      }
+      tellAnnounced()
+      return reply
+    } catch {
+      try? forgetCaches()
+      throw error
+    }
+  }
+
+  private func inTransaction(when isWrite: Bool, _ work: () throws -> Reply) throws -> Reply {
+    isWrite ? try database.transaction { try work() } : try work()
+  }
+
+  /// After a rollback the caches may hold what was taken back.
+  private func forgetCaches() throws {
+    try readCounters()
+    if catalogTouched {
+      catalogTouched = false
+      try catalog.reload(database)
+    }
+  }
+
+  /// Set by doors that change the registry, so that a rollback reads it again.
+  var catalogTouched = false
+
+  /// Notes that the transaction under way announces something.
+  func noteAnnounced() { announced = true }
+
+  private func tellAnnounced() {
+    guard announced, !isInBatch else { return }
+    announced = false
+    catalogTouched = false
+    onEvents?()
+  }
+
+  // MARK: every answer
+
+  private func requestID(_ request: InstanceRequest) -> String {
+    let sent = request.headers.first { lowercased($0.name) == "x-request-id" }?.value
+    if let sent, (1...128).contains(sent.utf8.count),
+      sent.utf8.allSatisfy({ isAlphanumeric($0) || $0 == UInt8(ascii: "_") || $0 == UInt8(ascii: "-") })
+    {
+      return sent
+    }
+    return ids.next().description
+  }
+
+  /// The headers every answer carries (IN3.1, IN4), and a page for a browser where it is a refusal (ER1.3).
+  func finish(_ reply: Reply, _ call: Call) -> HTTPResponse {
+    var response = HTTPResponse(status: reply.status, headers: reply.headers, body: reply.body)
+    if !reply.isBare {
+      if reply.code != nil, call.prefersPage {
+        response.body = Array("<!doctype html><title>\(reply.status)</title><h1>\(reply.status)</h1>".utf8)
+        response.headers.append(HTTPHeader("Content-Type", "text/html; charset=utf-8"))
+      } else {
+        response.headers.append(HTTPHeader("Content-Type", "application/json"))
+      }
+    }
+    if let code = reply.code { response.headers.append(HTTPHeader("X-Error-Code", code)) }
+    response.headers.append(HTTPHeader("X-Marfa-Contract", "0"))
+    response.headers.append(HTTPHeader("X-Request-ID", call.requestID))
+    response.headers += call.extraHeaders
+    return response
+  }
+}
+
+/// What an instance is set up to do; the defaults are the contract's.
+public struct InstanceSettings: Sendable {
+  /// Hours an event is kept; 0 keeps all for ever (EV11.1).
+  public var eventRetentionHours = 168
+  /// Requests a minute a credential may send; nil limits nothing (K6.4).
+  public var requestsPerMinute: Int?
+  /// Streams open at once; 0 is no limit (EV18.1).
+  public var maximumViewers = 0
+  /// Bytes an upload must leave free (B2.5).
+  public var diskReserve = 134_217_728
+  /// Seconds an access token lives (K18.2).
+  public var accessTokenSeconds = 3600
+  /// From type to the sources listed of it: the source filter of T19 and RV5.2.
+  public var sourceFilter: [Text: [Text]] = [:]
+  /// From type to the sources a create may resolve to (T18).
+  public var sourceAllowList: [Text: [Text]] = [:]
+  /// Types whose items take no undeclared property (T17).
+  public var strictTypes: [Text] = []
+  /// The origin told in discovery, without a path (K7.2).
+  public var origin = "http://127.0.0.1:8600"
+
+  /// The contract's defaults.
+  public init() {}
+}
+
+func lowercased(_ name: String) -> String {
+  String(decoding: name.utf8.map { $0 >= 0x41 && $0 <= 0x5A ? $0 | 0x20 : $0 }, as: UTF8.self)
+}
+
+func isAlphanumeric(_ byte: UInt8) -> Bool {
+  (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
+}

@@ -1,0 +1,127 @@
+import MarfaBase
+
+/// `POST /keys`, `PATCH /keys/{id}`, `DELETE /keys/{id}` (K5).
+extension Instance {
+  private static let families: [Text] = [
+    "type_permissions", "edge_permissions", "extension_permissions", "metadata_permissions", "profile_permissions",
+  ]
+
+  func createKey(_ call: Call) throws -> Reply {
+    guard call.credential.may("keys.mint") else { throw Refusal.scope("keys.mint") }
+    try call.query.declare([])
+    let body = try call.object()
+    guard let label = try ItemBody(object: body).text("label") else { throw Refusal.missing("label") }
+    guard let source = try ItemBody(object: body).text("source") else { throw Refusal.missing("source") }
+    try judgeSource(source)
+    var spec = KeySpec(label: label, source: source)
+    try read(body, into: &spec, call)
+    let (id, token) = try insertKey(spec)
+    var json = JSONObject([("id", .string(id.text)), ("key", .string(token))])
+    if let held = credential(token: token), let all = describe(held).object {
+      for (name, value) in all.members where name != "id" && name != "expires_at" { json[name] = value }
+    }
+    return .json(201, .object(json))
+  }
+
+  private func judgeSource(_ source: Text) throws {
+    guard (1...200).contains(source.utf16Count), !source.bytes.starts(with: "oauth:".utf8) else {
+      throw Refusal.invalid("source", "A source has 1 to 200 characters and does not begin with oauth:.")
+    }
+  }
+
+  /// Reads what the body names, never past what the maker may do (K5.2 to K5.4).
+  private func read(_ body: JSONObject, into spec: inout KeySpec, _ call: Call) throws {
+    if let list = body["sources"] {
+      guard let values = list.array, values.count <= 1000 else {
+        throw Refusal.invalid("sources", "At most 1,000 sources.")
+      }
+      var sources: [Text] = []
+      for value in values {
+        guard let text = value.text else { throw Refusal.invalid("sources", "A source is a text.") }
+        let source = Text(bytes: trimmed(text.bytes))
+        try judgeSource(source)
+        if !sources.contains(source) { sources.append(source) }
+      }
+      for source in sources where !call.credential.may("keys.manage") && !call.credential.claims(source) {
+        throw Refusal.source(source)
+      }
+      spec.sources = sources
+    }
+    if let list = body["permissions"] {
+      guard let words = list.array?.compactMap(\.text), words.allSatisfy(KeySpec.permissionWords.contains) else {
+        throw Refusal.invalid("permissions", "An unknown permission.")
+      }
+      for word in words where !call.credential.may(word) { throw Refusal.scope(word.string) }
+      spec.permissions = words
+    }
+    if let tier = try ItemBody(object: body).text("default_tier") {
+      guard tier == "library" || tier == "feed" else { throw Refusal.invalid("default_tier", "library or feed.") }
+      spec.defaultTier = tier
+    }
+    if let text = try ItemBody(object: body).text("expires_at") {
+      guard let time = readTime(text) else { throw Refusal.invalid("expires_at", "Not a time.") }
+      spec.expires = time
+    }
+    spec.types = try map(body, "type_permissions", call.credential.types) ?? spec.types
+    spec.edges = try map(body, "edge_permissions", call.credential.edges) ?? spec.edges
+    spec.extensions = try map(body, "extension_permissions", call.credential.extensions) ?? spec.extensions
+    spec.metadata = try map(body, "metadata_permissions", call.credential.metadata) ?? spec.metadata
+    spec.profile = try map(body, "profile_permissions", call.credential.profile) ?? spec.profile
+  }
+
+  private func map(_ body: JSONObject, _ name: Text, _ maker: GrantMap) throws -> JSONObject? {
+    guard let value = body[name] else { return nil }
+    guard let object = value.object else { throw Refusal.invalid(name, "\(name) is an object.") }
+    for (pattern, word) in object.members {
+      guard let level = Level(word.text), !pattern.isEmpty else {
+        throw Refusal.invalid(Text("\(name).\(pattern)"), "A level is none, read or write.")
+      }
+      let held =
+        pattern == "*" || pattern.bytes.suffix(2).elementsEqual(".*".utf8)
+        ? maker.level(Text(bytes: pattern.bytes.dropLast() + Array("~".utf8))) : maker.level(pattern)
+      if level > held { throw Refusal.scope("\(pattern):\(level.word)") }
+    }
+    return object
+  }
+
+  private func keyNamed(_ call: Call) throws -> (id: EntityID, spec: JSONObject, source: Text) {
+    guard let part = call.parts.first, let id = strictID(part) else {
+      throw Refusal.invalid("id", "The id is not a lowercase UUIDv7.")
+    }
+    let found = try database.one("SELECT spec, source FROM credential WHERE id = ?", id) { ($0.bytes(0), $0.text(1)) }
+    guard let (spec, source) = found, let object = (try? JSON(parsing: spec))?.object else {
+      throw Refusal(404, "api_key_not_found", "No such key.")
+    }
+    return (id, object, source)
+  }
+
+  func changeKey(_ call: Call) throws -> Reply {
+    guard call.credential.may("keys.manage") else { throw Refusal.scope("keys.manage") }
+    try call.query.declare([])
+    let body = try call.object()
+    if body["source"] != nil { throw Refusal.invalid("source", "A key's source cannot change.") }
+    let (id, held, source) = try keyNamed(call)
+    var spec = KeySpec(label: try ItemBody(object: body).text("label") ?? held["label"]?.text ?? "", source: source)
+    spec.sources = held["sources"]?.array?.compactMap(\.text) ?? []
+    spec.permissions = held["permissions"]?.array?.compactMap(\.text) ?? []
+    spec.defaultTier = held["default_tier"]?.text ?? "library"
+    let namesFamily = Instance.families.contains { body[$0] != nil } || body["permissions"] != nil
+    if !namesFamily {
+      spec.types = held["type_permissions"]?.object ?? JSONObject()
+      spec.edges = held["edge_permissions"]?.object ?? JSONObject()
+      spec.extensions = held["extension_permissions"]?.object ?? JSONObject()
+      spec.metadata = held["metadata_permissions"]?.object ?? JSONObject()
+      spec.profile = held["profile_permissions"]?.object ?? JSONObject()
+    }
+    try read(body, into: &spec, call)
+    try changeKey(id, spec)
+    return .ok
+  }
+
+  func deleteKey(_ call: Call) throws -> Reply {
+    guard call.credential.may("keys.manage") else { throw Refusal.scope("keys.manage") }
+    try call.query.declare([])
+    try revokeKey(try keyNamed(call).id)
+    return .ok
+  }
+}

@@ -1,0 +1,163 @@
+import MarfaBase
+
+/// One door: what runs, and what holds for it.
+struct Door {
+  var run: (Instance, Call) throws -> Reply
+  /// Whether it needs no credential.
+  var isPublic = false
+  /// Whether it runs in a writing transaction.
+  var isWrite = false
+  /// Whether `Idempotency-Key` is honored (I24.1).
+  var honorsKey = false
+  /// Whether its body is raw bytes, not JSON.
+  var takesBytes = false
+  var isStream = false
+  /// Whether it takes `X-Marfa-Read-View` (RV6.1).
+  var isConditional = false
+  var isItemPage = false
+  var isKeysCurrent = false
+}
+
+extension Instance {
+  private typealias Run = (Instance, Call) throws -> Reply
+
+  private func read(_ run: @escaping Run) -> Door { Door(run: run) }
+  private func conditional(_ run: @escaping Run) -> Door { Door(run: run, isConditional: true) }
+  private func write(_ run: @escaping Run) -> Door { Door(run: run, isWrite: true) }
+  private func keyed(_ run: @escaping Run) -> Door { Door(run: run, isWrite: true, honorsKey: true) }
+  private func open(_ run: @escaping Run) -> Door { Door(run: run, isPublic: true) }
+
+  /// The door of a method and path; nil where there is none (ER2.3). Sets the path's variable segments.
+  func route(_ call: Call) -> Door? {
+    let segments = call.target.segments
+    let names = segments.map(\.string)
+    let method = call.method
+    func at(_ pattern: String...) -> Bool {
+      guard pattern.count == names.count else { return false }
+      var parts: [Text] = []
+      for (wanted, (name, segment)) in zip(pattern, zip(names, segments)) {
+        if wanted == "*" { parts.append(segment) } else if !name.utf8.elementsEqual(wanted.utf8) { return false }
+      }
+      call.parts = parts
+      return true
+    }
+    switch method {
+    case "GET":
+      if at("") { return open { try $0.describeInstance($1) } }
+      if at("health") { return open { $0.health($1) } }
+      if at("keys", "current") {
+        var door = conditional { try $0.readCurrentKey($1) }
+        door.isKeysCurrent = true
+        return door
+      }
+      if at("config") { return read { try $0.readConfig($1) } }
+      if at("items") {
+        var door = conditional { try $0.listItems($1) }
+        door.isItemPage = true
+        return door
+      }
+      if at("items", "stats") { return read { try $0.itemStats($1) } }
+      if at("items", "*") { return conditional { try $0.readItem($1) } }
+      if at("items", "*", "versions") { return read { try $0.listVersions($1) } }
+      if at("items", "*", "metadata") { return read { try $0.readMetadata($1) } }
+      if at("items", "*", "extensions") { return read { try $0.readExtensions($1) } }
+      if at("items", "*", "extensions", "*") { return read { try $0.readExtensions($1) } }
+      if at("items", "*", "edges") { return conditional { try $0.listItemEdges($1, inbound: false) } }
+      if at("items", "*", "backrefs") { return read { try $0.listItemEdges($1, inbound: true) } }
+      if at("metadata", "tags") { return read { try $0.countTags($1) } }
+      if at("edges") { return conditional { try $0.listEdges($1) } }
+      if at("edges", "*") { return conditional { try $0.readEdge($1) } }
+      if at("edge-types") { return conditional { try $0.listEdgeTypes($1) } }
+      if at("types") { return conditional { try $0.listTypes($1) } }
+      if at("types", "*") { return read { try $0.readType($1) } }
+      if at("search") { return read { try $0.search($1) } }
+      if at("events") { return Door(run: { _, _ in .ok }, isStream: true) }
+      if at("blobs", "*") { return read { try $0.downloadBlob($1) } }
+      if at("blobs", "*", "url") { return read { try $0.linkBlob($1) } }
+      if at("blobs", "*", "fetch") { return open { try $0.fetchBlob($1) } }
+    case "HEAD":
+      if at("blobs", "*") { return read { try $0.downloadBlob($1) } }
+      if at("blobs", "*", "fetch") { return open { try $0.fetchBlob($1) } }
+    case "POST":
+      if at("items") { return keyed { try $0.createItem($1) } }
+      if at("items", "bulk-get") { return read { try $0.bulkGet($1) } }
+      if at("items", "lookup") { return read { try $0.lookUp($1) } }
+      if at("items", "*", "transition") { return keyed { try $0.transitionItem($1) } }
+      if at("items", "*", "restore") { return keyed { try $0.restoreItem($1) } }
+      if at("items", "*", "purge") { return keyed { try $0.purgeItem($1) } }
+      if at("items", "*", "tags") { return write { try $0.addTags($1) } }
+      if at("edges") { return keyed { try $0.createEdge($1) } }
+      if at("folders") { return keyed { try $0.createFolder($1) } }
+      if at("folders", "*", "revoke") { return keyed { try $0.revokeFolder($1) } }
+      if at("types") { return write { try $0.registerType($1) } }
+      if at("edge-types") { return write { try $0.registerEdgeType($1) } }
+      if at("keys") { return write { try $0.createKey($1) } }
+      if at("blobs") {
+        var door = write { try $0.uploadBlob($1) }
+        door.takesBytes = true
+        return door
+      }
+    case "PATCH":
+      if at("items", "*") { return keyed { try $0.patchItem($1) } }
+      if at("items", "*", "metadata") { return write { try $0.writeMetadata($1) } }
+      if at("edges", "*") { return keyed { try $0.patchEdge($1) } }
+      if at("folders", "*") { return keyed { try $0.changeFolder($1) } }
+      if at("keys", "*") { return write { try $0.changeKey($1) } }
+    case "PUT":
+      if at("items", "*", "metadata") { return write { try $0.writeMetadata($1) } }
+      if at("items", "*", "extensions", "*") { return write { try $0.writeExtension($1) } }
+      if at("types", "*") { return write { try $0.replaceType($1) } }
+    case "DELETE":
+      if at("items", "*") { return keyed { try $0.deleteItem($1) } }
+      if at("items", "*", "tags", "*") { return write { try $0.removeTag($1) } }
+      if at("items", "*", "extensions", "*") { return write { try $0.writeExtension($1) } }
+      if at("edges", "*") { return keyed { try $0.deleteEdge($1) } }
+      if at("types", "*") { return write { try $0.deleteType($1) } }
+      if at("edge-types", "*") { return write { try $0.deleteEdgeType($1) } }
+      if at("keys", "*") { return write { try $0.deleteKey($1) } }
+    case "OPTIONS": return open { _, _ in Reply(status: 204, body: [], isBare: true) }
+    default: break
+    }
+    return routeSignIn(call)
+  }
+
+  // MARK: the instance itself
+
+  /// `GET /` (IN1).
+  func describeInstance(_ call: Call) throws -> Reply {
+    let value: JSON = [
+      "name": "marfa", "version": "0.1.0", "instance_id": .string(instanceID.text), "contract": 0,
+      "features": ["copy_stream", "search"],
+    ]
+    let vary = HTTPHeader("Vary", "Accept")
+    if call.prefersPage {
+      let page = "<!doctype html><title>Marfa</title><h1>Marfa</h1><p>Instance \(instanceID)</p>"
+      return Reply(
+        status: 200, body: Array(page.utf8), headers: [vary, HTTPHeader("Content-Type", "text/html; charset=utf-8")],
+        isBare: true)
+    }
+    return Reply(status: 200, body: value.write(), headers: [vary])
+  }
+
+  /// `GET /health` (IN5).
+  func health(_ call: Call) -> Reply {
+    let reads = (try? database.one("SELECT 1") { $0.int(0) }) != nil
+    let nearlyFull = blobs.available.map { $0 < settings.diskReserve } ?? false
+    let words: [(Text, JSON)] = [
+      ("database", reads ? "ok" : "down"), ("database_write", reads ? "ok" : "down"),
+      ("disk", nearlyFull ? "degraded" : "ok"), ("blob_storage", nearlyFull ? "degraded" : "ok"),
+    ]
+    return .json(reads ? 200 : 503, ["components": .object(JSONObject(words))])
+  }
+
+  /// `GET /config` (IN6.3).
+  func readConfig(_ call: Call) throws -> Reply {
+    guard call.credential.may("config.manage") else { throw Refusal.scope("config.manage") }
+    try call.query.declare([])
+    return .json(
+      200,
+      [
+        "instance_id": .string(instanceID.text), "event_log_retention_hours": .int(settings.eventRetentionHours),
+      ])
+  }
+}
