@@ -1,0 +1,249 @@
+import MarfaBase
+import MarfaCopy
+
+/// The loop of one folder's watch (H, W, C17): waits for the disk, the server, a time or an asker, runs a pass, tells what
+/// happened. One thread; what other threads hear reaches it by `Waker` and `StopFlag`.
+package final class WatchLoop {
+  private let source: any WatchedFolderSource
+  private let notifications: any Notifications
+  private let waker: Waker
+  private let clock: any Clock
+  private let scheduler: any Scheduler
+  private let stop: StopFlag
+  private let serverMoved: @Sendable () -> [ServerNews.Item]
+  private let tell: (WatchEvent) -> Void
+
+  private var schedule = PassSchedule()
+  private var notices = StandingNotices()
+  private var pending = NotedChanges()
+  private var saysUnreachable = false
+  private var saysRetrying = false
+  private var saysChanging = false
+  private var saysWaiting = false
+  private var fillWait = 1
+  private var nextLimitTry: UInt64?
+
+  /// What one round ended with.
+  private enum Round {
+    case goOn
+    case ended
+  }
+
+  /// A loop over these parts.
+  /// - Parameters:
+  ///   - serverMoved: takes what the server's stream told since the last call.
+  ///   - tell: told each event on the loop's thread.
+  package init(
+    source: any WatchedFolderSource, notifications: any Notifications, waker: Waker, context: Context, stop: StopFlag,
+    serverMoved: @escaping @Sendable () -> [ServerNews.Item], tell: @escaping (WatchEvent) -> Void
+  ) {
+    self.source = source
+    self.notifications = notifications
+    self.waker = waker
+    clock = context.clock
+    scheduler = context.scheduler
+    self.stop = stop
+    self.serverMoved = serverMoved
+    self.tell = tell
+  }
+
+  /// Watches until stopped, removed, unlisted, or until `seconds` after `watching` are over.
+  /// - Throws: what ends it by error (H16): `reading_handle` at once where another process holds the folder.
+  package func run(for seconds: Double?) throws(MarfaError) {
+    var folder: any WatchedFolder
+    switch try source.open() {
+    case .held(let held): folder = held
+    case .heldElsewhere:
+      throw MarfaError(
+        .readingHandle,
+        "one process works a folder at a time, and another one, such as a running watch, holds \(source.root)")
+    case .removed: throw MarfaError(.invalid, "\(source.root) is no folder; `add` makes it one")
+    case .unreadable(let reason): throw MarfaError(.invalid, reason)
+    }
+    notifications.enter(folder.entersDirectory())
+    do throws(FileError) { try notifications.start() } catch {
+      folder.close()
+      throw MarfaError(.watch, "the directory \(source.root) cannot be watched: \(error.reason)")
+    }
+    defer { notifications.close() }
+    tell(.watching(directory: source.root.description, storage: source.storage))
+    let end = seconds.map { clock.monotonic &+ UInt64($0 * 1_000_000_000) }
+    do throws(MarfaError) {
+      while true {
+        if stop.reason == .stopped || end.map({ clock.monotonic >= $0 }) == true { break }
+        if source.asker() != nil {
+          guard let back = try handOver(folder, until: end) else { return }
+          folder = back
+          continue
+        }
+        stop.clearHandOver()
+        takeNews()
+        let now = clock.monotonic
+        let due = schedule.due(now: now)
+        if let due, due <= now {
+          guard try runPass(folder) == .goOn else { break }
+          continue
+        }
+        var until = [due, end, nextLimitTry].compactMap { $0 }.min()
+        if !isTrusted { until = min(until ?? .max, now &+ 250_000_000) }
+        waker.wait(until: until)
+      }
+    } catch {
+      folder.close()
+      throw error
+    }
+    folder.close()
+  }
+
+  private var isTrusted: Bool { source.notificationsCanBeTrusted && notifications.isTrusted }
+
+  // MARK: - News
+
+  private func takeNews() {
+    let noted = notifications.take()
+    if let limit = noted.limit {
+      tell(.watcherFailed(message: limit))
+      nextLimitTry = clock.monotonic &+ 60_000_000_000
+    }
+    if let time = nextLimitTry, clock.monotonic >= time {
+      nextLimitTry = nil
+      notifications.rescan()
+    }
+    if noted.overflowed {
+      notifications.rescan()
+      schedule.missedSomething()
+    }
+    if noted.settings { schedule.changed(at: clock.monotonic) }
+    if noted.rootMoved { schedule.missedSomething() }
+    for (path, time) in noted.paths {
+      let isHidden = path.components.contains { $0.bytes.first == UInt8(ascii: ".") }
+      if isHidden { schedule.hiddenChanged(at: time) } else { schedule.changed(at: time) }
+    }
+    pending.paths.merge(noted.paths) { max($0, $1) }
+    pending.directories.formUnion(noted.directories)
+    pending.settings = pending.settings || noted.settings
+    for item in serverMoved() {
+      switch item {
+      case .moved: schedule.serverMoved()
+      case .unreachable(let error):
+        // A refusal no wait mends is the pass's to meet and to tell.
+        if error.isEnvironmental || error.code == .streamIncomplete {
+          if error.code != .streamIncomplete { sayUnreachable(error) }
+        } else {
+          schedule.serverMoved()
+        }
+      }
+    }
+  }
+
+  // MARK: - A pass
+
+  private func runPass(_ folder: any WatchedFolder) throws(MarfaError) -> Round {
+    let began = clock.monotonic
+    let kind = schedule.begin(now: began)
+    let changes = pending
+    pending = NotedChanges()
+    let outcome: WatchPassOutcome
+    do throws(MarfaError) {
+      outcome = try folder.pass(reading: kind == .reading, changes: changes, stop: stop)
+    } catch {
+      // Asked to let go, or stopped, in the middle of a step: what was done stands, the next pass reads everything.
+      guard error.code == .canceled else { throw error }
+      schedule.ended(kind, began: began, now: clock.monotonic, completed: false, trusted: isTrusted)
+      return .goOn
+    }
+    schedule.ended(kind, began: began, now: clock.monotonic, completed: outcome.completed, trusted: isTrusted)
+    for time in outcome.reminders { schedule.remind(at: time) }
+    if let gone = outcome.rootGone { return waitForRoot(gone) }
+    if saysWaiting {
+      saysWaiting = false
+      notifications.rescan()
+      schedule.missedSomething()
+    }
+    if let error = outcome.fillFailed {
+      let seconds = max(fillWait, min(300, error.retryAfter ?? 0))
+      if !saysRetrying { tell(.retrying(error, waitSeconds: seconds)) }
+      saysRetrying = true
+      fillWait = min(30, fillWait * 2)
+      schedule.remind(at: clock.monotonic &+ UInt64(seconds) * 1_000_000_000)
+      return .goOn
+    }
+    fillWait = 1
+    saysRetrying = false
+    if let reason = outcome.copyChanging {
+      if !saysChanging { tell(.copyChanging(reason: reason)) }
+      saysChanging = true
+      schedule.remind(at: clock.monotonic &+ PassSchedule.idleAge)
+    } else {
+      saysChanging = false
+    }
+    if let error = outcome.unreachable {
+      sayUnreachable(error)
+    } else if saysUnreachable {
+      saysUnreachable = false
+      tell(.reachable(server: source.server))
+    }
+    notifications.enter(folder.entersDirectory())
+    if let pass = outcome.pass, let changed = notices.judge(pass) { tell(.passed(pass, standing: changed)) }
+    return .goOn
+  }
+
+  private func sayUnreachable(_ error: MarfaError) {
+    guard !saysUnreachable else { return }
+    saysUnreachable = true
+    tell(.unreachable(server: source.server, reason: error.message))
+  }
+
+  /// F22.6, W8: says so once, looks again every second, and ends `unlisted` where a `remove` took it off the list (H6).
+  private func waitForRoot(_ gone: (settings: JSON, scan: JSON)) -> Round {
+    if !saysWaiting { tell(.waiting(settings: gone.settings, scan: gone.scan)) }
+    saysWaiting = true
+    if source.isListed() == false {
+      tell(.unlisted)
+      return .ended
+    }
+    schedule.remind(at: clock.monotonic &+ 1_000_000_000)
+    return .goOn
+  }
+
+  // MARK: - Handing over
+
+  /// Lets the folder go to who asks, and takes it back (H4 to H6, H14). Nil where the watch ends.
+  private func handOver(_ folder: any WatchedFolder, until end: UInt64?) throws(MarfaError) -> (any WatchedFolder)? {
+    let asker = source.asker()
+    folder.close()
+    tell(.handedOver(to: asker?.command?.string, pid: asker?.pid))
+    var saysElsewhere = false
+    while true {
+      stop.clearHandOver()
+      guard source.waitUntilNobodyAsks(stop: stop), stop.reason != .stopped else { return nil }
+      if let end, clock.monotonic >= end { return nil }
+      switch try source.open() {
+      case .held(let back):
+        // Let go to a `remove` that was cut short (H6); an entry missing for any other reason is listed again (F41.6).
+        if asker?.command == "remove", source.isListed() == false {
+          back.close()
+          tell(.unlisted)
+          return nil
+        }
+        tell(.takenBack)
+        notifications.rescan()
+        notifications.enter(back.entersDirectory())
+        schedule.missedSomething()
+        return back
+      case .heldElsewhere:
+        if !saysElsewhere { tell(.heldElsewhere(pid: nil)) }
+        saysElsewhere = true
+      case .removed:
+        tell(.removed)
+        return nil
+      case .unreadable:
+        if source.isListed() == false {
+          tell(.unlisted)
+          return nil
+        }
+      }
+      scheduler.wait(nanoseconds: 1_000_000_000, unless: stop)
+    }
+  }
+}

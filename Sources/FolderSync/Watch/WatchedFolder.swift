@@ -1,0 +1,67 @@
+import MarfaBase
+import MarfaCopy
+
+/// One pass of a watched folder, as the loop needs to hear of it.
+package struct WatchPassOutcome {
+  /// The reports; nil where the pass did nothing worth a report (a copy still filling, C17.5).
+  package var pass: WatchPass?
+  /// Why the server could not be reached, where it could not (F52.2); nil where it answered.
+  package var unreachable: MarfaError?
+  /// The directory is gone or replaced (F22): the reports of `waiting`.
+  package var rootGone: (settings: JSON, scan: JSON)?
+  /// A fill failed for the environment and is to be tried again (F40.5).
+  package var fillFailed: MarfaError?
+  /// The copy kept changing under the pull (F82).
+  package var copyChanging: String?
+  /// Times of the monotonic clock at which something that waits is due: a grace, a settling file, a held-back line.
+  package var reminders: [UInt64] = []
+  /// Whether it ran to its end; false where it was asked to stop between steps (H12).
+  package var completed = true
+
+  /// A pass that did nothing.
+  package init() {}
+}
+
+/// A folder the watch holds: its claim, its store, its engine. Made by a `WatchedFolderSource`, used on the watch's thread.
+package protocol WatchedFolder: AnyObject {
+  /// Runs one pass: settings edit, scan, drain, catch-up, pull, second drain.
+  /// - Throws: what ends the watch (H16): a refused credential, changes that no longer reach the folder.
+  func pass(reading: Bool, changes: NotedChanges, stop: StopFlag) throws(MarfaError) -> WatchPassOutcome
+  /// Which directories the folder's lists enter, for notifications.
+  func entersDirectory() -> @Sendable (PathBytes) -> Bool
+  /// Closes the store and lets the claim go.
+  func close()
+}
+
+/// What became of a try to take a folder.
+package enum WatchedOpening {
+  /// It is ours.
+  case held(any WatchedFolder)
+  /// Another process holds it.
+  case heldElsewhere
+  /// The root can be read and holds no folder, or another one (H6).
+  case removed
+  /// The root cannot be read now (F22).
+  case unreadable(reason: String)
+}
+
+/// Opens the folder a watch works, at its start and whenever it takes the folder back.
+package protocol WatchedFolderSource: AnyObject {
+  /// The folder's directory, resolved.
+  var root: PathBytes { get }
+  /// The address of the server, for messages.
+  var server: String { get }
+  /// ST1's object or null.
+  var storage: JSON { get }
+  /// Whether the storage tells of changes made elsewhere (W7).
+  var notificationsCanBeTrusted: Bool { get }
+  /// Takes the claim without asking (H3), looks at root and store (X11, X12.3), opens.
+  /// - Throws: `first_sync_waiting`, `wrong_schema`, and what else keeps it from being worked.
+  func open() throws(MarfaError) -> WatchedOpening
+  /// Whether a registry that parses lists this folder; nil where that can't be told (H6).
+  func isListed() -> Bool?
+  /// Who asks for the folder now.
+  func asker() -> HandOver.Asker?
+  /// Waits until nobody asks any more (H11); false where stopped first.
+  func waitUntilNobodyAsks(stop: StopFlag) -> Bool
+}
