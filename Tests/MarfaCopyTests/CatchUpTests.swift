@@ -116,23 +116,25 @@ import TestSupport
   @Test("RV11.1 D52.8 a view that moved on ends the copy, and a fill makes it whole")
   func viewMoves() throws {
     let bench = try Bench()
-    try bench.note("Note")
+    let note = try bench.note("Note")
     try bench.fill()
-    try bench.ask(
-      "POST", "/types",
-      ["id": "app.acme.thing", "label": "Thing", "fields": ["title": ["type": "string"]]])
+    // A retype moves the view (RV9).
+    try bench.ask("PATCH", "/items/\(note)", ["version": 1, "type": "core.bookmark", "retype": true])
     let refusal = bench.refusal { try bench.copy.catchUp() }
     #expect(refusal?.code == .copyExpired && refusal?.reason == "read_view_changed")
     #expect(try bench.copy.hydration() == .expired)
     #expect(bench.refusal { _ = try bench.copy.items(matching: FolderSearch()) }?.code == .hydrationIncomplete)
     try bench.fill()
-    #expect(try bench.copy.catalog().type("app.acme.thing") != nil)
+    #expect(try bench.copy.hydration() == .complete)
+    #expect(try bench.copy.item(note) == nil)
   }
 
-  @Test("D53.1 D42.9 what clears by itself, and what something in front answers, leaves the copy complete", arguments: [
-    (503, true, MarfaError.Code.server), (429, true, .rateLimited), (401, false, .unnamedAnswer),
-    (404, false, .unnamedAnswer), (302, false, .redirect),
-  ])
+  @Test(
+    "D53.1 D42.9 what clears by itself, and what something in front answers, leaves the copy complete",
+    arguments: [
+      (503, true, MarfaError.Code.server), (429, true, .rateLimited), (401, false, .unnamedAnswer),
+      (404, false, .unnamedAnswer), (302, false, .redirect),
+    ])
   func keeps(_ status: Int, _ named: Bool, _ code: MarfaError.Code) throws {
     let bench = try Bench()
     try bench.note("Note")
@@ -275,7 +277,7 @@ import TestSupport
       told.append(change.event)
       return told.count == 4 ? .enough : .more
     }
-    #expect(told == ["item.updated", "server.unreachable", "server.reachable", "item.updated"] || told == ["item.updated", "server.unreachable", "item.updated", "server.reachable"])
+    #expect(told == ["item.updated", "server.unreachable", "server.reachable", "item.updated"])
     #expect(report.applied == 2 && report.failedOpens == 2)
     #expect(try bench.copy.item(note)?.properties["title"]?.text == "Two")
   }

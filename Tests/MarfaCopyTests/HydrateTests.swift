@@ -48,9 +48,11 @@ import TestSupport
     #expect(try bench.copy.status().slice?.typeList == ["*", "system.folder"])
   }
 
-  @Test("D-S49 names outside the type grammar are refused before anything is read", arguments: [
-    "bookmark", "app.notes", "keys.thing", "Bad.*", ".*", "core..*",
-  ] as [Text])
+  @Test(
+    "D-S49 names outside the type grammar are refused before anything is read",
+    arguments: [
+      "bookmark", "app.notes", "keys.thing", "Bad.*", ".*", "core..*",
+    ] as [Text])
   func grammar(_ type: Text) throws {
     let bench = try Bench()
     let refusal = bench.refusal { try bench.fill([type]) }

@@ -48,11 +48,12 @@ extension WorkingCopy {
 
   /// Reads a copy stream from a certificate: judges its markers and terminal frames, hands its log events to `taker`.
   /// - Parameters:
+  ///   - opened: called once the stream has told its head, before any event.
   ///   - tell: told each event that changed the copy, after its transaction.
   ///   - step: asked after each piece, with whether `tell` had enough and whether the stream is live.
   func run(
     _ taker: EventTaker, _ certificate: Certificate, silence: UInt64, tell: (CopyChange) -> StreamStep = { _ in .more },
-    step: (_ hadEnough: Bool, _ isLive: Bool) throws(MarfaError) -> StreamStep
+    opened: () -> Void = {}, step: (_ hadEnough: Bool, _ isLive: Bool) throws(MarfaError) -> StreamStep
   ) throws(MarfaError) -> RunEnd {
     var hadEnough = false
     func take(_ events: [ServerEvent]) throws(MarfaError) {
@@ -79,6 +80,7 @@ extension WorkingCopy {
           case "stream_cursor":
             try judge(try marker(event, certificate), against: certificate)
             isOpened = true
+            opened()
           case "stream_live":
             try taker.take(live: try marker(event, certificate))
             isLive = true

@@ -88,16 +88,16 @@ extension WorkingCopy {
       loop.wasOpened = wasOpened
       loop.asked = taker.wantsReopen ? taker.asked : []
     }
-    let end = try run(taker, certificate, silence: ServerConnection.Silence.held, tell: onChange) {
-      (hadEnough, _) throws(MarfaError) in
-      if hadEnough { isDone = true }
-      if !wasOpened {
+    let end = try run(
+      taker, certificate, silence: ServerConnection.Silence.held, tell: onChange,
+      opened: {
         wasOpened = true
-        if isTold {
-          isTold = false
-          if onChange(CopyChange(event: "server.reachable", cursor: taker.cursor)) == .enough { isDone = true }
-        }
+        guard isTold else { return }
+        isTold = false
+        if onChange(CopyChange(event: "server.reachable", cursor: taker.cursor)) == .enough { isDone = true }
       }
+    ) { (hadEnough, _) throws(MarfaError) in
+      if hadEnough { isDone = true }
       outlived = context.clock.monotonic - opened >= 120_000_000_000
       return isDone || outlived || stop.isSet ? .enough : .more
     }

@@ -6,6 +6,10 @@ extension Store {
     properties, tags, extensions, listed
     """
 
+  /// The same where another table of the query has a column of such a name.
+  static let qualifiedItemColumns =
+    itemColumns.split(separator: ",").map { "item." + $0.drop { $0 == " " || $0 == "\n" } }.joined(separator: ", ")
+
   static func item(of row: Row) throws(MarfaError) -> Item {
     guard let id = row.id(0), let occurred = row.time(8), let created = row.time(9), let updated = row.time(10) else {
       throw MarfaError(.store, "a row of the store has no id or no time")
