@@ -6,7 +6,7 @@ import TestSupport
 @Suite struct CatchUpTests {
   @Test("EV20.5 D18.1 a catch-up takes what happened and reports it after the live marker alone")
   func takes() throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     let note = try bench.note("Note", tags: ["a"])
     try bench.fill()
     try bench.ask("PATCH", "/items/\(note)", ["version": 1, "properties": ["title": "Renamed"]])
@@ -25,7 +25,7 @@ import TestSupport
 
   @Test("D14.1 D14.3 a row leaving the slice by tier takes the edges it draws, but those held whole")
   func leaves() throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     let host = try bench.note("Host")
     let child = try bench.note("Child")
     try bench.edge("references", host, child)
@@ -41,7 +41,7 @@ import TestSupport
 
   @Test("D14.12 a row that enters by a tier move is read first, with its edges")
   func enters() throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     let target = try bench.note("Target")
     let entering = try bench.note("Entering", tier: "feed")
     let edge = try bench.edge("references", entering, target)
@@ -57,7 +57,7 @@ import TestSupport
 
   @Test("D14.4 a purge takes the row, its edges at either end and its pin")
   func purge() throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     let host = try bench.note("Host")
     let gone = try bench.note("Gone")
     try bench.edge("references", host, gone)
@@ -76,7 +76,7 @@ import TestSupport
 
   @Test("D-S17 D35 D17.1 a stream cut before its live marker keeps what it took; the next goes on from there")
   func cut() throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     try bench.fill()
     #expect(try bench.copy.status().eventCursor == "0")
     let first = try bench.note("First")
@@ -96,7 +96,7 @@ import TestSupport
 
   @Test("EV23 D16.2 a log set back behind the cursor ends the copy, rows and pins kept")
   func setBack() throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     let note = try bench.note("Note")
     try bench.fill()
     bench.transport.pieces = { _, bytes in
@@ -115,7 +115,7 @@ import TestSupport
 
   @Test("RV11.1 D52.8 a view that moved on ends the copy, and a fill makes it whole")
   func viewMoves() throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     let note = try bench.note("Note")
     try bench.fill()
     // A retype moves the view (RV9).
@@ -136,7 +136,7 @@ import TestSupport
       (404, false, .unnamedAnswer), (302, false, .redirect),
     ])
   func keeps(_ status: Int, _ named: Bool, _ code: MarfaError.Code) throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     try bench.note("Note")
     try bench.fill()
     bench.transport.before = { request in
@@ -153,7 +153,7 @@ import TestSupport
   @Test("D42.1 IN3 another contract, a success naming none and two lines that differ are refused whole")
   func contracts() throws {
     for headers in [["1"], [], ["0", "1"], ["00"]] {
-      let bench = try Bench()
+      let bench = try CopyBench()
       bench.transport.after = { _, response in
         var changed = response
         changed.headers.removeAll { $0.name.lowercased() == "x-marfa-contract" }
@@ -168,7 +168,7 @@ import TestSupport
 
   @Test("D53.2 ER15.2 a refused credential ends a filled copy and keeps its rows; before a fill the call alone fails")
   func credential() throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     let note = try bench.note("Note")
     try bench.reopen(key: "marfa_wrong")
     #expect(bench.refusal { try bench.fill() }?.code == .unauthorized)
@@ -187,7 +187,7 @@ import TestSupport
 
   @Test("D54 ER15 a certified absence lets a row go, the bin keeps it, an unproven one ends the copy")
   func freshReads() throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     let binned = try bench.note("Binned")
     let kept = try bench.note("Kept")
     try bench.fill()
@@ -211,7 +211,7 @@ import TestSupport
 
   @Test("D-S10 D-S12 D-S20 a pinned row outside the slice is held through events and fills until it is unpinned")
   func pins() throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     let outside = try bench.note("Outside", tier: "feed")
     let target = try bench.note("Target")
     try bench.edge("references", outside, target)
@@ -235,7 +235,7 @@ import TestSupport
 
   @Test("D-S13 D-S14 a pin of what is nowhere is refused, and of a copy never filled unasked")
   func pinAbsent() throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     let nowhere = bench.context.ids.next()
     #expect(bench.refusal { try bench.copy.pin(nowhere, owner: "a") }?.code == .hydrationIncomplete)
     #expect(bench.transport.requests.isEmpty)
@@ -246,7 +246,7 @@ import TestSupport
 
   @Test("D40.1 D40.2 D40.3 D40.12 D40.13 a held stream tells what changed, once out of reach, once back")
   func held() throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     let note = try bench.note("Note")
     try bench.fill()
     var told: [Text] = []

@@ -6,7 +6,7 @@ import TestSupport
 @Suite struct HydrateTests {
   @Test("D-S2 D-S3 a fill holds its tier alone, both with all, and library again")
   func tiers() throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     let kept = try bench.note("Kept")
     let fed = try bench.note("Fed", tier: "feed")
     try bench.fill()
@@ -23,7 +23,7 @@ import TestSupport
 
   @Test("D-S4 an edge type held whole is read from either end, its rows outside the slice")
   func wholeEdges() throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     let parent = try bench.note("Parent", tier: "feed")
     let child = try bench.note("Child", tier: "feed")
     let edge = try bench.edge("parent-of", parent, child)
@@ -36,7 +36,7 @@ import TestSupport
 
   @Test("D-S42 a fresh store reports never, and D-S48 what no fill can declare is refused unasked")
   func fresh() throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     let status = try bench.copy.status()
     #expect(status.hydration == .never)
     #expect(status.slice == nil && status.eventCursor == nil && status.serverOrigin == nil)
@@ -54,7 +54,7 @@ import TestSupport
       "bookmark", "app.notes", "keys.thing", "Bad.*", ".*", "core..*",
     ] as [Text])
   func grammar(_ type: Text) throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     let refusal = bench.refusal { try bench.fill([type]) }
     #expect(refusal?.code == .invalid)
     #expect(refusal?.message.contains(type.string) == true)
@@ -63,7 +63,7 @@ import TestSupport
 
   @Test("D-S50 a type or an edge type the catalog lacks is refused by name, the copy kept")
   func unknown() throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     let note = try bench.note("Kept")
     try bench.fill()
     bench.transport.clear()
@@ -76,7 +76,7 @@ import TestSupport
 
   @Test("D-S53 the head is read before the first listing, and a write made in between is held")
   func headFirst() throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     try bench.note("First")
     var between: EntityID?
     bench.transport.before = { request in
@@ -93,7 +93,7 @@ import TestSupport
 
   @Test("D-S59 the report equals the status")
   func report() throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     let one = try bench.note("One")
     let two = try bench.note("Two")
     try bench.edge("references", one, two)
@@ -107,7 +107,7 @@ import TestSupport
 
   @Test("D-S60 a fill dropped after its first page goes on from the second, or says why it began again")
   func resumes() throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     for number in 0..<450 { try bench.note(Text("Note \(number)")) }
     var pages = 0
     bench.transport.before = { request in
@@ -132,7 +132,7 @@ import TestSupport
 
   @Test("D-S58 another slice replaces the first")
   func replaces() throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     let note = try bench.note("Note")
     let bookmark = try bench.note("Mark", type: "core.bookmark")
     try bench.fill()
@@ -144,7 +144,7 @@ import TestSupport
 
   @Test("D-S57 a replay that ends before its live marker is no complete fill, and goes on at the next")
   func noMarker() throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     try bench.note("Note")
     var streams = 0
     bench.transport.pieces = { request, bytes in
@@ -160,7 +160,7 @@ import TestSupport
 
   @Test("D-S62 a stale copy is filled over in place; a row purged meanwhile is gone at the end")
   func inPlace() throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     let kept = try bench.note("Kept")
     let purged = try bench.note("Purged")
     try bench.fill()
@@ -183,13 +183,13 @@ import TestSupport
 
   @Test("D-S24 the same instance at another address moves the store; another one is refused, only its root read")
   func addresses() throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     try bench.note("Note")
     try bench.fill()
     try bench.reopen(baseURL: "http://elsewhere.test")
     try bench.copy.catchUp()
     #expect(try bench.copy.status().serverOrigin == "http://elsewhere.test")
-    let other = try Bench(seed: 9)
+    let other = try CopyBench(seed: 9)
     bench.transport.handle = { other.instance.handle($0) }
     try bench.reopen(baseURL: "http://third.test")
     bench.transport.clear()

@@ -34,8 +34,8 @@ import TestSupport
   }
 
   /// A copy and an instance with the same rows; what both answer to a filter, by title.
-  private static func rows() throws -> Bench {
-    let bench = try Bench()
+  private static func rows() throws -> CopyBench {
+    let bench = try CopyBench()
     let values: [JSON] = [
       5, "5", .number(JSONNumber(5.5)!), "10", "abc", "4 apples", true, false, "true", "", [1, 2], ["k": 1], 1, 0,
       "Ärger", "100%", "a_b",
@@ -100,7 +100,7 @@ import TestSupport
 
   @Test("F2 D65 D66 a folder's search: subtypes, tier, states, filter, beneath, and what it cannot answer")
   func folder() throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     let root = try bench.note("Root")
     let child = try bench.note("Child", tags: ["work"])
     let grandchild = try bench.note("Grandchild")
@@ -131,7 +131,7 @@ import TestSupport
 
   @Test("D89.5 F27 titles are found in any case and Unicode form; a name is looked up on the instance")
   func names() throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     let held = try bench.note("Äpfel")
     let away = try bench.note("A\u{308}pfel", tier: "feed")
     try bench.note("Äpfel und Birnen", tier: "feed")
@@ -144,7 +144,7 @@ import TestSupport
 
   @Test("SF8 a sort by a property puts numbers, then text, then none; descending reverses the first two alone")
   func sorted() throws {
-    let bench = try Bench()
+    let bench = try CopyBench()
     let values: [JSON] = ["b", 2, true, .null, "a", 10, ""]
     for (number, value) in values.enumerated() {
       try bench.ask(

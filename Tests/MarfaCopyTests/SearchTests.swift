@@ -4,8 +4,8 @@ import Testing
 import TestSupport
 
 @Suite struct SearchTests {
-  private static func bench() throws -> (Bench, Set<EntityID>) {
-    let bench = try Bench()
+  private static func bench() throws -> (CopyBench, Set<EntityID>) {
+    let bench = try CopyBench()
     var ids: Set<EntityID> = []
     ids.insert(try bench.note("Running shoes", body: "He runs <fast> & far."))
     ids.insert(try bench.note("Runner", body: "A well-known man."))

@@ -5,7 +5,7 @@ import Testing
 import TestSupport
 
 /// A copy before the real instance, all in memory.
-final class Bench {
+final class CopyBench {
   static let origin = "http://instance.test"
   static let key = "marfa_key_test_0123456789"
 
@@ -21,7 +21,7 @@ final class Bench {
     let ids = SeededIds(clock: clock, seed: seed)
     let instance = try Instance(
       database: try Database(path: ":memory:", mode: .create), blobs: MemoryBlobs(), clock: clock, ids: ids,
-      ownerKey: Bench.key)
+      ownerKey: CopyBench.key)
     self.instance = instance
     transport = InstanceTransport { instance.handle($0) }
     scheduler = ManualScheduler(clock: clock)
@@ -31,11 +31,11 @@ final class Bench {
     database = try Database(path: ":memory:", mode: .create)
     copy = try WorkingCopy.open(
       database: database, blobs: MemoryBlobStore(), context: context, role: .writer,
-      endpoint: Endpoint(baseURL: Bench.origin, credential: Bench.key), credentials: nil)
+      endpoint: Endpoint(baseURL: CopyBench.origin, credential: CopyBench.key), credentials: nil)
   }
 
   /// Opens another handle on the same store, at another address or with another key.
-  func reopen(baseURL: String = Bench.origin, key: String = Bench.key) throws {
+  func reopen(baseURL: String = CopyBench.origin, key: String = CopyBench.key) throws {
     copy = try WorkingCopy.open(
       database: database, blobs: copy.blobs, context: context, role: .writer,
       endpoint: Endpoint(baseURL: baseURL, credential: key), credentials: nil)
@@ -49,7 +49,7 @@ final class Bench {
       InstanceRequest(
         method: method, target: target,
         headers: [
-          HTTPHeader("Authorization", "Bearer \(Bench.key)"), HTTPHeader("Content-Type", "application/json"),
+          HTTPHeader("Authorization", "Bearer \(CopyBench.key)"), HTTPHeader("Content-Type", "application/json"),
           HTTPHeader("Accept", "application/json"),
         ], body: body?.write() ?? []))
     guard case .whole(let response) = answer else { throw ScratchError("a stream") }
