@@ -101,27 +101,78 @@ package final class Landing {
 
   /// Makes the temporary file: bytes, mode, attributes, sync. On failure nothing is left of it.
   package func prepare(_ wish: LandingWish) throws(LandingFailure) -> PreparedLanding {
-    try checkRoot()
-    var made: [(parent: any Directory, path: PathBytes)] = []
-    defer { touched += made.map(\.parent) }
-    guard let place = try landingDirectory(wish.path.parent, below: root, make: true, made: &made) else {
-      throw LandingFailure(.refused, "its directory is not there")
+    guard let result = prepare([wish]).first else { throw LandingFailure(.refused, "nothing was asked for") }
+    return try result.get()
+  }
+
+  /// Makes the temporary files of a batch, and all of them durable together. The answers stand as the wishes do.
+  package func prepare(_ wishes: [LandingWish]) -> [Result<PreparedLanding, LandingFailure>] {
+    var results: [Result<Filled, LandingFailure>] = []
+    for wish in wishes {
+      do throws(LandingFailure) { results.append(.success(try fill(wish))) } catch { results.append(.failure(error)) }
     }
+    let filled = results.compactMap { try? $0.get() }
+    var failures = files.sync(filled.map(\.file))[...]
+    return results.map { result in
+      result.flatMap { filled in
+        do throws(LandingFailure) {
+          do throws(FileError) {
+            if let failure = failures.removeFirst() { throw failure }
+            try door.reached(.sync, filled.name, in: filled.place.directory)
+            let status = try filled.file.status()
+            try filled.file.close()
+            return .success(
+              PreparedLanding(
+                path: filled.place.path.appending(filled.name), hash: filled.hash, status: status,
+                temporary: filled.place.path.appending(filled.temporary), expected: filled.expected,
+                directory: filled.place.directory))
+          } catch { throw LandingFailure(error) }
+        } catch {
+          try? filled.file.close()
+          try? filled.place.directory.unlink(filled.temporary)
+          return .failure(error)
+        }
+      }
+    }
+  }
+
+  /// A temporary file that is written and not yet synced.
+  private struct Filled {
+    var name: PathBytes
+    var place: LandingDirectory
+    var temporary: PathBytes
+    var file: any WritableFile
+    var hash: ContentHash
+    var expected: Expected
+  }
+
+  private func fill(_ wish: LandingWish) throws(LandingFailure) -> Filled {
+    try checkRoot()
+    let place = try directory(for: wish.path)
     let name = wish.path.name
     let target = try look(at: name, in: place.directory, expecting: wish.expected)
     let (temporary, file) = try makeTemporary(
       in: place.directory, mode: target == nil ? 0o666 : 0o600, exact: target != nil)
     do throws(LandingFailure) {
       let hash = try fill(file, wish.content)
-      let status = try finish(file, name, in: place.directory, like: target, executable: wish.executable)
-      return PreparedLanding(
-        path: place.path.appending(name), hash: hash, status: status, temporary: place.path.appending(temporary),
-        expected: wish.expected, directory: place.directory)
+      try dress(file, name, in: place.directory, like: target, executable: wish.executable)
+      return Filled(
+        name: name, place: place, temporary: temporary, file: file, hash: hash, expected: wish.expected)
     } catch {
       try? file.close()
       try? place.directory.unlink(temporary)
       throw error
     }
+  }
+
+  /// The open directory of a path, found by name key and made where missing.
+  func directory(for path: PathBytes) throws(LandingFailure) -> LandingDirectory {
+    var made: [(parent: any Directory, path: PathBytes)] = []
+    defer { touched += made.map(\.parent) }
+    guard let place = try landingDirectory(path.parent, below: root, make: true, made: &made) else {
+      throw LandingFailure(.refused, "its directory is not there")
+    }
+    return place
   }
 
   /// The last look and the rename. On failure the temporary file goes and what stands at the path stays.

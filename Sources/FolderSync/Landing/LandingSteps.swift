@@ -69,11 +69,10 @@ extension Landing {
     }
   }
 
-  /// Mode, attributes and owner as the target has them (X15.4), then the sync. What one of them refuses fails the
-  /// landing.
-  func finish(
+  /// Mode, attributes and owner as the target has them (X15.4). What one of them refuses fails the landing.
+  func dress(
     _ file: any WritableFile, _ name: PathBytes, in directory: any Directory, like target: Target?, executable: Bool?
-  ) throws(LandingFailure) -> FileStatus {
+  ) throws(LandingFailure) {
     do throws(FileError) {
       try door.reached(.attributes, name, in: directory)
       if let target {
@@ -91,11 +90,6 @@ extension Landing {
       } else if executable == true {
         try file.setMode(withExecute(true, try file.status().mode))
       }
-      try door.reached(.sync, name, in: directory)
-      try file.sync()
-      let status = try file.status()
-      try file.close()
-      return status
     } catch {
       throw LandingFailure(error)
     }

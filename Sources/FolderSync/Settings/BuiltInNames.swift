@@ -24,36 +24,56 @@ package enum BuiltInNames {
 
   private static func list(of name: PathBytes, isDirectory: Bool) -> List? {
     let key = NameKey(name.bytes).bytes
-    func has(_ prefix: StaticString = "", _ suffix: StaticString = "") -> Bool {
-      guard key.count >= prefix.utf8CodeUnitCount + suffix.utf8CodeUnitCount else { return false }
-      return key.starts(with: prefix.buffer) && key.reversed().starts(with: suffix.buffer.reversed())
-    }
+    guard let first = key.first, let last = key.last else { return nil }
+    func begins(_ prefix: StaticString) -> Bool { key.starts(with: prefix.buffer) }
+    func ends(_ suffix: StaticString) -> Bool { key.ends(with: suffix) }
     func isOne(of names: StaticString...) -> Bool { names.contains { key.elementsEqual($0.buffer) } }
 
-    if isOne(of: ".marfa") || TemporaryName(name) != nil { return .ownState }
-    if isOne(of: ".ds_store", "thumbs.db", ".spotlight-v100", ".trashes", "icon\r", "desktop.ini") || has("._") {
-      return .machine
+    // By the first and the last character: most names of a directory are on no list, and each is asked for.
+    switch first {
+    case UInt8(ascii: "."):
+      if isOne(of: ".marfa") || TemporaryName(name) != nil { return .ownState }
+      if isOne(of: ".ds_store", ".spotlight-v100", ".trashes") || begins("._") { return .machine }
+      if !isDirectory {
+        if begins(".#") || begins(".~lock.") && ends("#") { return .editor }
+        if begins(".goutputstream-") || begins(".xdp-") || begins(".sb-") || isRandomDotName(key) { return .editor }
+      }
+    case UInt8(ascii: "t"), UInt8(ascii: "i"), UInt8(ascii: "d"):
+      if isOne(of: "thumbs.db", "icon\r", "desktop.ini") { return .machine }
+    case UInt8(ascii: "#"): if !isDirectory, key.count > 1, last == UInt8(ascii: "#") { return .editor }
+    case UInt8(ascii: "~"): if !isDirectory, begins("~$") { return .editor }
+    case UInt8(ascii: "4"): if !isDirectory, isOne(of: "4913") { return .editor }
+    default: break
     }
-    if has("", ".crdownload") || has("", ".crswap") || has("", ".part") || has("", ".download") { return .download }
+    switch last {
+    case UInt8(ascii: "d"): if ends(".crdownload") || ends(".download") { return .download }
+    case UInt8(ascii: "p"):
+      if ends(".crswap") { return .download }
+      if !isDirectory, ends(".swp") || ends(".tmp") { return .editor }
+    case UInt8(ascii: "t"): if ends(".part") { return .download }
+    case UInt8(ascii: "~"): if !isDirectory { return .editor }
+    case UInt8(ascii: "_"): if !isDirectory, ends("___jb_tmp___") || ends("___jb_old___") { return .editor }
+    default: break
+    }
     if isDirectory { return nil }
-    if has("", ".swp") || has("", "~") || has(".#") || has("#", "#") || has("~$") || has("", ".tmp")
-      || has(".~lock.", "#") || has("", "___jb_tmp___") || has("", "___jb_old___")
-    {
-      return .editor
-    }
-    if isOne(of: "4913") || has(".goutputstream-") || has(".xdp-") || has(".sb-") || isSavedBeside(key) {
-      return .editor
-    }
-    return isSecret(name) ? .secret : nil
+    return isTmpNamed(key) ? .editor : isSecret(key: key) ? .secret : nil
   }
 
-  /// `NAME.tmp.*`, and `.NAME.` with six letters or digits (P1.5).
-  private static func isSavedBeside(_ key: [UInt8]) -> Bool {
-    let tmp = Array(".tmp.".utf8)
-    if key.count > tmp.count, (1..<(key.count - tmp.count + 1)).contains(where: { key[$0...].starts(with: tmp) }) {
-      return true
+  /// `NAME.tmp.*` (P1.5).
+  private static func isTmpNamed(_ key: [UInt8]) -> Bool {
+    let tmp: StaticString = ".tmp."
+    guard key.count > 5 else { return false }
+    var at = 1
+    while at + 5 <= key.count {
+      if key[at] == 0x2E, key[at..<(at + 5)].elementsEqual(tmp.buffer) { return true }
+      at += 1
     }
-    return key.first == 0x2E && baseOfRandomSuffix(PathBytes(bytes: key)).map { $0.bytes.count > 1 } == true
+    return false
+  }
+
+  /// `.NAME.` with six letters or digits (P1.5).
+  private static func isRandomDotName(_ key: [UInt8]) -> Bool {
+    baseOfRandomSuffix(PathBytes(bytes: key)).map { $0.bytes.count > 1 } == true
   }
 
   /// What stands before a dot and six letters or digits at the end of a name, KDE's way to save (P1.5); nil for any
@@ -67,15 +87,23 @@ package enum BuiltInNames {
   }
 
   /// Whether a file of this name holds a secret.
-  package static func isSecret(_ name: PathBytes) -> Bool {
-    let key = NameKey(name.bytes).bytes
-    func ends(_ suffix: StaticString) -> Bool { key.reversed().starts(with: suffix.buffer.reversed()) }
+  package static func isSecret(_ name: PathBytes) -> Bool { isSecret(key: NameKey(name.bytes).bytes) }
+
+  private static func isSecret(key: [UInt8]) -> Bool {
     func begins(_ prefix: StaticString) -> Bool { key.starts(with: prefix.buffer) }
     func isOne(of names: StaticString...) -> Bool { names.contains { key.elementsEqual($0.buffer) } }
-    return isOne(
-      of: ".env", ".netrc", ".npmrc", ".pypirc", ".pgpass", ".git-credentials", "credentials", "credentials.db")
-      || begins(".env.") || ends(".pem") || ends(".key") || ends(".p12") || ends(".pfx") || begins("id_rsa")
-      || begins("id_dsa") || begins("id_ecdsa") || begins("id_ed25519") || ends("credentials.json")
+    switch key.first {
+    case UInt8(ascii: "."):
+      if isOne(of: ".env", ".netrc", ".npmrc", ".pypirc", ".pgpass", ".git-credentials") || begins(".env.") {
+        return true
+      }
+    case UInt8(ascii: "c"): if isOne(of: "credentials", "credentials.db") { return true }
+    case UInt8(ascii: "i"):
+      if begins("id_rsa") || begins("id_dsa") || begins("id_ecdsa") || begins("id_ed25519") { return true }
+    default: break
+    }
+    return key.ends(with: ".pem") || key.ends(with: ".key") || key.ends(with: ".p12") || key.ends(with: ".pfx")
+      || key.ends(with: "credentials.json")
   }
 
   /// Whether a directory of this name is a package, one thing to its program (F26.1).
@@ -91,6 +119,12 @@ func isLetterOrDigit(_ byte: UInt8) -> Bool {
   switch byte {
   case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
   default: false
+  }
+}
+
+extension [UInt8] {
+  fileprivate func ends(with suffix: StaticString) -> Bool {
+    count >= suffix.utf8CodeUnitCount && self[(count - suffix.utf8CodeUnitCount)...].elementsEqual(suffix.buffer)
   }
 }
 

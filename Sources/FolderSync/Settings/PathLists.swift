@@ -71,6 +71,12 @@ package struct PathLists: Sendable {
     return verdict(on: folded)
   }
 
+  /// Whether the settings take a file of a directory the walk entered; its name is on no built-in list.
+  func takes(_ name: PathBytes, in directory: FoldedPath) -> Bool {
+    if include.isEmpty, ignore.isEmpty, name.bytes.first != 0x2E { return true }
+    return verdict(on: FoldedPath(names: directory.names + [FoldedName(name)])).isTaken
+  }
+
   /// The settings' part of the answer, for a path the built-in lists leave alone.
   func verdict(on path: FoldedPath) -> Verdict {
     guard path.names.allSatisfy({ !$0.isDotLed || namesDotLed($0) }) else { return .dotLed }

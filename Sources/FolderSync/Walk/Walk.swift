@@ -120,7 +120,7 @@ private struct Walker {
       result.closed[path] = .leftOut
       return
     }
-    var found = FoundInDirectory()
+    var found = FoundInDirectory(folded: FoldedPath(path))
     for entry in entries { try look(at: entry, in: directory, at: path, names: entries, into: &found) }
     // Only now: one entry that can't be looked at makes the whole directory unreadable (F26.3).
     result.entered.insert(path)
@@ -133,6 +133,7 @@ private struct Walker {
   }
 
   private struct FoundInDirectory {
+    let folded: FoldedPath
     var files: [WalkedFile] = []
     var flagged: [FlaggedFile] = []
     var secrets: [PathBytes] = []
@@ -177,7 +178,7 @@ private struct Walker {
       if name.bytes.first != 0x2E { found.flagged.append(notUTF8(path)) }
       return
     }
-    guard lists.takes(path) else { return }
+    guard lists.takes(name, in: found.folded) else { return }
     try door.reached(.walk, name, in: directory)
     if status == nil { status = try directory.status(of: name) }
     // Deleted since it was listed, or no file any more: absent.

@@ -199,9 +199,10 @@ struct MemoryState: Sendable {
     func failed(_ code: Int32) -> FileError { FileError(code: code, operation: "rename", path: target) }
     guard let node = try child(of: from, name, "rename") else { throw failed(ENOENT) }
     let present = try child(of: to, target, "rename")
+    // As the kernel does: another volume is told before a permission is asked.
+    guard self[node].device == self[to].device, self[from].device == self[to].device else { throw failed(EXDEV) }
     try checkWritable(from, "rename", name)
     try checkWritable(to, "rename", target)
-    guard self[node].device == self[to].device, self[from].device == self[to].device else { throw failed(EXDEV) }
     if self[node].immutable { throw failed(EPERM) }
     switch mode {
     case .noReplace:

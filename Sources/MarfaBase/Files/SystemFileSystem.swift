@@ -1,5 +1,6 @@
 import CPosix
 import Glibc
+import Synchronization
 
 /// The machine's own disk, by system calls.
 public struct SystemFileSystem: FileSystem {
@@ -86,6 +87,36 @@ public struct SystemFileSystem: FileSystem {
     return try directory.lockFile(name, create: create)
   }
 
+  /// Up to eight at a time, each on a thread of its own.
+  public func sync(_ files: [any WritableFile]) -> [FileError?] {
+    guard files.count > 1 else {
+      return files.map { file in
+        do throws(FileError) {
+          try file.sync()
+          return nil
+        } catch {
+          return error
+        }
+      }
+    }
+    let work = SyncWork(files)
+    var threads: [pthread_t] = []
+    for _ in 1..<min(8, files.count) {
+      var thread = pthread_t()
+      let started = pthread_create(
+        &thread, nil,
+        { argument in
+          guard let argument else { return nil }
+          Unmanaged<SyncWork>.fromOpaque(argument).takeUnretainedValue().run()
+          return nil
+        }, Unmanaged.passUnretained(work).toOpaque())
+      if started == 0 { threads.append(thread) }
+    }
+    work.run()
+    for thread in threads { pthread_join(thread, nil) }
+    return work.failures.withLock { $0 }
+  }
+
   /// X14.3: gone where no process has the pid, or one with another start time.
   public func state(ofWriter pid: Int32, start: UInt64?) -> WriterState {
     guard pid > 0 else { return .running }
@@ -110,5 +141,26 @@ public struct SystemFileSystem: FileSystem {
     let fields = bytes[(bracket + 1)..<count].split(separator: UInt8(ascii: " "))
     guard fields.count > 19 else { return nil }
     return UInt64(String(decoding: fields[19], as: UTF8.self))
+  }
+}
+
+/// Files to sync, handed out one by one. Unchecked: each file is taken by one thread alone, and all have ended before the
+/// caller goes on.
+private final class SyncWork: @unchecked Sendable {
+  private let files: [any WritableFile]
+  private let next = Atomic<Int>(0)
+  let failures: Mutex<[FileError?]>
+
+  init(_ files: [any WritableFile]) {
+    self.files = files
+    failures = Mutex(Array(repeating: nil, count: files.count))
+  }
+
+  func run() {
+    while true {
+      let index = next.add(1, ordering: .relaxed).oldValue
+      guard index < files.count else { return }
+      do throws(FileError) { try files[index].sync() } catch { failures.withLock { $0[index] = error } }
+    }
   }
 }
