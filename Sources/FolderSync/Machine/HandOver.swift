@@ -113,17 +113,28 @@ package struct HandOver: Sendable {
 
   private func openAsk(in state: any Directory, until end: UInt64, stop: StopFlag) throws(FileError) -> (any LockFile)?
   {
+    // The handover lock falls back the way the claim does (H7).
+    var substitute: (any LockFile)?
     while true {
-      if let file = try files.lockFile(handOverName, in: state, create: true) {
-        if try file.lock(.exclusive, wait: false) {
-          // `remove` may have deleted it while another asker had it.
-          if try file.status().links > 0 { return file }
-          file.unlock()
-        } else {
-          guard clock.monotonic < end, scheduler.wait(nanoseconds: HandOver.step, unless: stop) else {
-            return nil
-          }
-        }
+      let found: (any LockFile)?
+      if let substitute {
+        found = substitute
+      } else {
+        found = try files.lockFile(handOverName, in: state, create: true)
+      }
+      guard let file = found else { continue }
+      let isLocked: Bool
+      do throws(FileError) { isLocked = try file.lock(.exclusive, wait: false) } catch {
+        guard tellsNoLocks(error), substitute == nil, let fallback else { throw error }
+        substitute = try fallback.file("handover", files, create: true)
+        continue
+      }
+      if isLocked {
+        // `remove` may have deleted it while another asker had it.
+        if try file.status().links > 0 { return file }
+        file.unlock()
+      } else {
+        guard clock.monotonic < end, scheduler.wait(nanoseconds: HandOver.step, unless: stop) else { return nil }
       }
     }
   }
@@ -165,12 +176,14 @@ package struct HandOver: Sendable {
 package final class HandOverHearing {
   private let state: any Directory
   private let files: any FileSystem
+  private let fallback: LockFallback?
   private var file: (any LockFile)?
 
   /// Listens at an open `.marfa/`.
-  package init(in state: any Directory, files: any FileSystem) {
+  package init(in state: any Directory, files: any FileSystem, fallback: LockFallback? = nil) {
     self.state = state
     self.files = files
+    self.fallback = fallback
   }
 
   /// Who asks now; nil where nobody does.
@@ -200,6 +213,13 @@ package final class HandOverHearing {
     if let file, let status = try? file.status(), status.links > 0 { return file }
     if let file, (try? file.lock(.shared, wait: false)) == false { return file }
     file = try? files.lockFile(handOverName, in: state, create: false)
+    if let fallback, let own = file {
+      do throws(FileError) {
+        if try own.lock(.shared, wait: false) { own.unlock() }
+      } catch {
+        if tellsNoLocks(error) { file = try? fallback.file("handover", files, create: false) }
+      }
+    }
     return file
   }
 }

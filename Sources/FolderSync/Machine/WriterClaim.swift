@@ -90,20 +90,31 @@ package struct LockFallback: Sendable {
   /// The locked file; nil where another holds it.
   func open(_ ending: String, _ files: any FileSystem, after failure: FileError) throws(MarfaError) -> (any LockFile)? {
     do throws(FileError) {
-      let runtime = try files.openDirectory(base)
-      do throws(FileError) { try runtime.makeDirectory("marfa", mode: 0o700) } catch {
-        if error.code != EEXIST { throw error }
-      }
-      let directory = try runtime.directory("marfa")
-      let status = try directory.status()
-      guard status.owner == uid, status.mode & 0o077 == 0 else {
-        throw FileError(code: EACCES, operation: "use", path: base.appending("marfa"))
-      }
-      let lock = PathBytes(bytes: name.bytes + Array(".\(ending)".utf8))
-      guard let file = try files.lockFile(lock, in: directory, create: true) else { return nil }
+      guard let file = try file(ending, files, create: true) else { return nil }
       return try file.lock(.exclusive, wait: false) ? file : nil
     } catch {
       throw WriterClaim.noLocks(failure)
     }
   }
+
+  /// The file, not locked yet; nil where it is missing and not to be made.
+  func file(_ ending: String, _ files: any FileSystem, create: Bool) throws(FileError) -> (any LockFile)? {
+    let runtime = try files.openDirectory(base)
+    if create {
+      do throws(FileError) { try runtime.makeDirectory("marfa", mode: 0o700) } catch {
+        if error.code != EEXIST { throw error }
+      }
+    } else if try runtime.status(of: "marfa") == nil {
+      return nil
+    }
+    let directory = try runtime.directory("marfa")
+    let status = try directory.status()
+    guard status.owner == uid, status.mode & 0o077 == 0 else {
+      throw FileError(code: EACCES, operation: "use", path: base.appending("marfa"))
+    }
+    return try files.lockFile(PathBytes(bytes: name.bytes + Array(".\(ending)".utf8)), in: directory, create: create)
+  }
 }
+
+/// Whether a failed lock says that the file system has none (X12.5).
+func tellsNoLocks(_ error: FileError) -> Bool { [EOPNOTSUPP, ENOLCK, EINVAL, ENOSYS].contains(error.code) }

@@ -117,6 +117,29 @@ private struct Folder {
     }
   }
 
+  @Test("H7 without locks an ask is left and heard under the fallback")
+  func askedByFallback() throws {
+    let runtime = try TemporaryDirectory()
+    let faults = Faults { call in
+      call.operation == .lock && call.name == "core.sqlite.lock" ? .fail(ENOLCK) : .proceed
+    }
+    let files = FaultyFileSystem(NoLocks(named: "core.handover"), faults)
+    let state = try files.openDirectory(runtime.path)
+    let fallback = LockFallback(uid: getuid(), name: "store-id", base: runtime.path)
+    let clock = ManualClock()
+    let hand = HandOver(
+      root: runtime.path, files: files, clock: clock, scheduler: ManualScheduler(clock: clock), fallback: fallback)
+    let hearing = HandOverHearing(in: state, files: files, fallback: fallback)
+    #expect(hearing.asker() == nil)
+    guard case .held(let hold) = try hand.ask("scan", in: state, stop: StopFlag()) else {
+      Issue.record("not held")
+      return
+    }
+    #expect(hold.claim.isFallback && hearing.asker()?.command == "scan")
+    hold.release()
+    #expect(hearing.asker() == nil)
+  }
+
   @Test("X13, H9 a holder that is asked lets go, the asker works, and the holder finds it free again")
   func handedOver() throws {
     let folder = try Folder()
@@ -208,5 +231,38 @@ private struct Folder {
     let error = #expect(throws: MarfaError.self) { try folder.handOver(2).ask("scan", in: folder.state(2), stop: stop) }
     #expect(error?.code == .canceled)
     withExtendedLifetime(watch) {}
+  }
+}
+
+/// The real disk, but that files of one name can't be locked.
+private struct NoLocks: FileSystem {
+  let inner = SystemFileSystem()
+  let name: PathBytes
+
+  init(named name: PathBytes) { self.name = name }
+
+  func openDirectory(_ path: PathBytes) throws(FileError) -> any Directory { try inner.openDirectory(path) }
+  func resolve(_ path: PathBytes) throws(FileError) -> PathBytes { try inner.resolve(path) }
+  func makeDirectories(_ path: PathBytes, mode: UInt32) throws(FileError) -> [PathBytes] {
+    try inner.makeDirectories(path, mode: mode)
+  }
+  func status(_ path: PathBytes) throws(FileError) -> FileStatus? { try inner.status(path) }
+  func lockFile(_ name: PathBytes, in directory: any Directory, create: Bool) throws(FileError) -> (any LockFile)? {
+    guard let file = try inner.lockFile(name, in: directory, create: create) else { return nil }
+    return name == self.name ? Unlockable(file) : file
+  }
+  var writer: (pid: Int32, start: UInt64) { inner.writer }
+  func state(ofWriter pid: Int32, start: UInt64?) -> WriterState { inner.state(ofWriter: pid, start: start) }
+
+  private final class Unlockable: LockFile {
+    private let inner: any LockFile
+    init(_ inner: any LockFile) { self.inner = inner }
+    func lock(_ mode: LockMode, wait: Bool) throws(FileError) -> Bool {
+      throw FileError(code: ENOLCK, operation: "lock", path: "core.handover")
+    }
+    func unlock() {}
+    func status() throws(FileError) -> FileStatus { try inner.status() }
+    func contents() throws(FileError) -> [UInt8] { try inner.contents() }
+    func replaceContents(_ bytes: [UInt8]) throws(FileError) { try inner.replaceContents(bytes) }
   }
 }
