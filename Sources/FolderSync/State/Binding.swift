@@ -91,7 +91,7 @@ package struct Hold: Hashable, Sendable {
 
 /// A change of a file the server refused, kept until a later save lands a change in its place or the file stops carrying
 /// it (F9.6 to F9.10).
-package struct Refusal: Hashable, Sendable {
+package struct FileRefusal: Hashable, Sendable {
   /// Which change.
   package enum Change: Hashable, Sendable {
     case edit
@@ -182,7 +182,7 @@ package struct Binding: Hashable, Sendable {
   package var edges: [ShownEdge] = []
   /// Removals of shown edges held back because a link or embed named nothing (F12.12, F12.31).
   package var heldBack: [EntityID] = []
-  package var refusals: [Refusal] = []
+  package var refusals: [FileRefusal] = []
 
   package init(item: EntityID, path: PathBytes, form: FileForm) {
     self.item = item

@@ -26,7 +26,7 @@ extension Binding {
     spent = (facts["spent"]?.array ?? []).compactMap(SpentLine.init(json:))
     edges = (facts["edges"]?.array ?? []).compactMap(ShownEdge.init(json:))
     heldBack = (facts["held_back"]?.array ?? []).compactMap { $0.text.flatMap { EntityID($0) } }
-    refusals = (facts["refusals"]?.array ?? []).compactMap(Refusal.init(json:))
+    refusals = (facts["refusals"]?.array ?? []).compactMap(FileRefusal.init(json:))
   }
 
   /// The whole binding, for a record of a landing.
@@ -125,7 +125,7 @@ extension ShownEdge {
   }
 }
 
-extension Refusal {
+extension FileRefusal {
   var json: JSON {
     var object = members(["reason": .string(reason)])
     switch change {
