@@ -231,8 +231,14 @@ private struct EditBase {
     self.binding = binding
     let line = file.line
     let showedAll = !waits && binding?.showed == shown
-    isCurrent = line.map { $0 == item.version || ($0 < item.version && showedAll) } ?? false
-    if !isCurrent, let line, line < item.version, line > (binding?.spentLine ?? 0) { mergeLine = line } else { mergeLine = nil }
+    let held = item.version
+    if let line {
+      isCurrent = line == held || (showedAll && line < held)
+      mergeLine = !isCurrent && line < held && line > (binding?.spentLine ?? 0) ? line : nil
+    } else {
+      isCurrent = false
+      mergeLine = nil
+    }
   }
 
   /// The tags a file states: its line's, or none where the folder wrote own-field lines into it (F7.14).

@@ -183,6 +183,11 @@ package struct Binding: Hashable, Sendable {
   /// Removals of shown edges held back because a link or embed named nothing (F12.12, F12.31).
   package var heldBack: [EntityID] = []
   package var refusals: [FileRefusal] = []
+  /// Whether the file's links and lines are still to be resolved, though its bytes were read: their group was not
+  /// committed, or one of them waits or names nothing.
+  package var edgesOwed = false
+  /// Whether the id and version lines are to be written: the file's own create or edit landed (F13.6, F24.1).
+  package var linesOwed = false
 
   package init(item: EntityID, path: PathBytes, form: FileForm) {
     self.item = item

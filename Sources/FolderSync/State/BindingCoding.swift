@@ -14,6 +14,8 @@ extension Binding {
     if !edges.isEmpty { object["edges"] = .array(edges.map(\.json)) }
     if !heldBack.isEmpty { object["held_back"] = .array(heldBack.map { .string($0.text) }) }
     if !refusals.isEmpty { object["refusals"] = .array(refusals.map(\.json)) }
+    if edgesOwed { object["edges_owed"] = true }
+    if linesOwed { object["lines_owed"] = true }
     return .object(object)
   }
 
@@ -26,6 +28,8 @@ extension Binding {
     spent = (facts["spent"]?.array ?? []).compactMap(SpentLine.init(json:))
     edges = (facts["edges"]?.array ?? []).compactMap(ShownEdge.init(json:))
     heldBack = (facts["held_back"]?.array ?? []).compactMap { $0.text.flatMap { EntityID($0) } }
+    edgesOwed = facts["edges_owed"]?.bool ?? false
+    linesOwed = facts["lines_owed"]?.bool ?? false
     refusals = (facts["refusals"]?.array ?? []).compactMap(FileRefusal.init(json:))
   }
 
