@@ -18,6 +18,8 @@ package struct FileFields: Hashable, Sendable {
   package var body: Text
   /// The version its line names; of a `.txt` file, the version it was last agreed at.
   package var line: Int?
+  /// The tags in the order they are listed, for naming one.
+  package var tagList: [Text] = []
 
   package init(
     carriesFields: Bool = true, type: Text? = nil, tier: Text? = nil, tags: Set<Text>? = nil, state: Text? = nil,

@@ -96,7 +96,9 @@ package struct FileRefusal: Hashable, Sendable {
   package enum Change: Hashable, Sendable {
     case edit
     case tag(Text)
-    case state
+    /// A tag taken out.
+    case untag(Text)
+    case state(Text)
     /// An edge line or link, by the edge's id.
     case edge(EntityID)
     /// Another way the local checks or the catalog refused the file whole (F53, F55, F9.5).

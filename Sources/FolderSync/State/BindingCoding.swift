@@ -137,7 +137,12 @@ extension FileRefusal {
     case .tag(let tag):
       object["change"] = "tag"
       object["tag"] = .string(tag)
-    case .state: object["change"] = "state"
+    case .untag(let tag):
+      object["change"] = "untag"
+      object["tag"] = .string(tag)
+    case .state(let state):
+      object["change"] = "state"
+      object["state"] = .string(state)
     case .edge(let edge):
       object["change"] = "edge"
       object["edge"] = .string(edge.text)
@@ -154,7 +159,12 @@ extension FileRefusal {
     case "tag":
       guard let tag = json["tag"]?.text else { return nil }
       change = .tag(tag)
-    case "state": change = .state
+    case "untag":
+      guard let tag = json["tag"]?.text else { return nil }
+      change = .untag(tag)
+    case "state":
+      guard let state = json["state"]?.text else { return nil }
+      change = .state(state)
     case "edge":
       guard let edge = json["edge"]?.text.flatMap({ EntityID($0) }) else { return nil }
       change = .edge(edge)

@@ -3,7 +3,7 @@ import MarfaBase
 /// What a queued write is to the file it came from.
 package struct FolderWrite: Hashable, Sendable {
   package enum Role: String, Sendable {
-    case create, edit, tag, state, upload, edge, placement, end, delete
+    case create, edit, tag, untag, state, upload, edge, placement, end, delete, restore
   }
 
   package var id: EntityID

@@ -1,0 +1,93 @@
+import MarfaBase
+import MarfaCopy
+
+/// The writes a file's decision becomes, queued inside the caller's transaction and linked to the file (F9.9, F-W5 to
+/// F-W8).
+extension FolderEngine {
+  /// Queues what a bound document's file asks for.
+  func queue(_ decision: EditDecision, of row: Item, into binding: inout Binding) throws {
+    if let edit = decision.edit {
+      let queued = try copy.queue.updateItem(
+        row.id,
+        ItemEdit(
+          properties: edit.properties, mode: edit.replaces ? .replace : .merge, version: edit.version,
+          readAtVersion: edit.readThere, type: edit.retype, tier: edit.tier, occurredAt: edit.occurredAt?.text))
+      try store.link(FolderWrite(id: queued.id, item: row.id, role: .edit, detail: Text(decision.showed.digest.hex)))
+      if let line = decision.spends { binding.spent.append(SpentLine(line: line, write: queued.id)) }
+    }
+    for tag in decision.tagsRemoved {
+      let queued = try copy.queue.removeTag(row.id, tag)
+      try store.link(FolderWrite(id: queued.id, item: row.id, role: .untag, detail: tag))
+    }
+    for tag in decision.tagsAdded {
+      let queued = try copy.queue.addTag(row.id, tag)
+      try store.link(FolderWrite(id: queued.id, item: row.id, role: .tag, detail: tag))
+    }
+    if let state = decision.state {
+      let queued = try copy.queue.transition(row.id, state)
+      try store.link(FolderWrite(id: queued.id, item: row.id, role: .state, detail: state))
+    }
+  }
+
+  /// Queues this folder's placement of an item at a path: a change of the edge's path, or the edge (F19.8, F19.9). One
+  /// that the server refused is not queued again while its key, settings and base stand (F19.23).
+  /// - Returns: whether something was queued.
+  @discardableResult
+  func place(_ item: EntityID, at path: PathBytes) throws -> Bool {
+    let edge = try placement(of: item)
+    let base = edge.map { Text("\($0.id) \($0.version)") }
+    if let edge {
+      // A difference of case or form alone is that file's path (F27.4).
+      if let held = edge.properties["path"]?.text, case .inside(let there) = PlacementPath(held),
+        there.nameKey == path.nameKey
+      {
+        return false
+      }
+    }
+    if let refused = try store.refusedPlacement(of: item) {
+      if stands(refused, at: path, base: base) { return false }
+      try store.forgetRefusedPlacement(of: item)
+    }
+    let properties = members(["path": .string(path.text)])
+    let queued: QueuedWrite
+    if let edge {
+      queued = try copy.queue.updateEdge(edge.id, version: edge.version, properties: properties)
+    } else {
+      queued = try copy.queue.createEdge(
+        EdgeDraft(
+          id: context.ids.next(), source: item, target: folderID, type: PassFacts.inFolder, properties: properties))
+    }
+    try store.link(FolderWrite(id: queued.id, item: item, role: .placement, detail: path.text))
+    return true
+  }
+
+  private func stands(_ refused: RefusedPlacement, at path: PathBytes, base: Text?) -> Bool {
+    guard refused.path == path, refused.base == base, refused.settings == settingsVersion else { return false }
+    // A key that cannot be read is taken as unchanged; one unread at the refusal as the key it was refused to (F19.24).
+    guard let key, refused.key != nil else { return true }
+    return key.id == refused.key && key.grant == refused.grant
+  }
+
+  /// Queues the end of this folder's own placement of an item (F44.16). None where the copy holds no such edge, or an end
+  /// of it stands in the queue already (F44.18, F44.21).
+  /// - Returns: whether one was queued.
+  @discardableResult
+  func endPlacement(of item: EntityID) throws -> Bool {
+    try store.forgetRefusedPlacement(of: item)
+    guard let edge = try placement(of: item) else { return false }
+    let standing = try copy.queue.waiting(edge: edge.id)
+    if standing.contains(where: { $0.kind == .deleteEdge }) { return false }
+    let queued = try copy.queue.deleteEdge(edge.id)
+    try store.link(FolderWrite(id: queued.id, item: item, role: .end, detail: edge.id.text))
+    return true
+  }
+
+  /// The version of the settings in force (F19.23).
+  var settingsVersion: Int { (try? copy.item(folderID))?.version ?? 0 }
+}
+
+extension FolderStore {
+  func refusedPlacement(of item: EntityID) throws(SQLiteError) -> RefusedPlacement? {
+    try refusedPlacements().first { $0.item == item }
+  }
+}

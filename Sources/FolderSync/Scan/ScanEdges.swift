@@ -1,0 +1,298 @@
+import MarfaBase
+import MarfaCopy
+
+/// A file whose lines, links and embeds are to be resolved, once every file of the scan is known (F33).
+struct EdgeWork {
+  var file: Int
+  var item: EntityID
+  var document: Document?
+  var isNew = false
+  /// Whether its bytes are others than those last read, so that refused names are asked again (F11.18).
+  var isChanged = true
+}
+
+extension ScanPass {
+  func decideAllEdges() throws {
+    var names = FileNames()
+    for file in files { if let item = file.item, !unmade.contains(item) { names.add(file.path, item: item) } }
+    for work in edgeWork where !unmade.contains(work.item) {
+      try folder.checkStop()
+      var statement = EdgeStatement(pass: self, names: names, work: work)
+      try statement.read()
+      try commitEdges(statement, work)
+    }
+  }
+
+  private func commitEdges(_ statement: EdgeStatement, _ work: EdgeWork) throws {
+    let path = files[work.file].path
+    report.embeds += statement.embeds
+    let body = statement.bodyReasons
+    for reason in body { report.flagged.append(FlaggedFile(path, .edges, reason)) }
+    let shown = try folder.store.binding(of: work.item)?.edges ?? []
+    let held = try folder.copy.edges(from: work.item) + folder.copy.edges(to: work.item)
+    let decision = decideEdges(statement.stated, shown: shown, held: held, item: work.item)
+    var reasons = statement.lineReasons + decision.reasons
+    reasons = reasons.enumerated().filter { reasons.firstIndex(of: $1) == $0 }.map(\.element)
+    if !reasons.isEmpty { report.flagged.append(FlaggedFile(path, .edges, reasons.joined(separator: "; "))) }
+    let defaults = work.isNew ? defaultEdges(statement) : []
+    try group { [self] in
+      guard var binding = try folder.store.binding(of: work.item) else { return }
+      binding.edges = decision.shown
+      binding.heldBack = decision.heldBack
+      binding.edgesOwed = !statement.bodyReasons.isEmpty || !statement.embeds.isEmpty || statement.waits
+      if !reasons.isEmpty {
+        binding.hold = Hold(.edges, reasons.joined(separator: "; "))
+      } else if binding.hold?.flag == .edges {
+        binding.hold = nil
+      }
+      for change in decision.changes { try apply(change, to: &binding) }
+      for edge in defaults {
+        try create(
+          edge.type, source: edge.isSource ? work.item : edge.other, target: edge.isSource ? edge.other : work.item,
+          item: work.item, detail: "default")
+      }
+      try folder.store.save(binding)
+    }
+  }
+
+  private func apply(_ change: EdgeChange, to binding: inout Binding) throws {
+    let item = binding.item
+    do {
+      switch change {
+      case .create(let type, let isSource, let other, let place):
+        let id = try create(
+          type, source: isSource ? item : other, target: isSource ? other : item, item: item, detail: nil)
+        binding.edges.append(ShownEdge(edge: id, type: type, other: other, place: place))
+      case .move(let edge, let version, _, let isSource, let other, _):
+        let queued = try folder.copy.queue.updateEdge(
+          edge, version: version, source: isSource ? nil : other, target: isSource ? other : nil)
+        try folder.store.link(FolderWrite(id: queued.id, item: item, role: .edge, detail: edge.text))
+      case .delete(let edge):
+        guard try folder.copy.edge(edge) != nil else { return }
+        let queued = try folder.copy.queue.deleteEdge(edge)
+        try folder.store.link(FolderWrite(id: queued.id, item: item, role: .edge, detail: edge.text))
+      }
+    } catch let error as MarfaError where error.isLocalRefusal {
+      binding.hold = Hold(.edges, error.refusalReason)
+      report.flagged.append(FlaggedFile(binding.path, .edges, error.refusalReason))
+    }
+  }
+
+  @discardableResult
+  private func create(
+    _ type: Text, source: EntityID, target: EntityID, item: EntityID, detail: Text?
+  ) throws -> EntityID {
+    let id = folder.context.ids.next()
+    let queued = try folder.copy.queue.createEdge(EdgeDraft(id: id, source: source, target: target, type: type))
+    try folder.store.link(FolderWrite(id: queued.id, item: item, role: .edge, detail: detail ?? id.text))
+    return id
+  }
+
+  /// The default edges of a new file, but for the types its own lines name (F3.7, F3.8).
+  private func defaultEdges(_ statement: EdgeStatement) -> [(type: Text, isSource: Bool, other: EntityID)] {
+    facts.settings.defaults.edges.flatMap { type, targets in
+      statement.namedTypes.contains(type)
+        ? [] : targets.map { (type: type, isSource: type != "parent-of", other: $0) }
+    }
+  }
+}
+
+/// What one file states of edges, its names resolved.
+private struct EdgeStatement {
+  let pass: ScanPass
+  let names: FileNames
+  let work: EdgeWork
+  var stated: [StatedEdges] = []
+  var lineReasons: [String] = []
+  var bodyReasons: [String] = []
+  var embeds: [FlaggedFile] = []
+  /// Types the file has a line for, under either name.
+  var namedTypes: Set<Text> = []
+  var waits = false
+  private var refused: [Text: String] = [:]
+  private var heldHere: [Edge] = []
+
+  init(pass: ScanPass, names: FileNames, work: EdgeWork) {
+    self.pass = pass
+    self.names = names
+    self.work = work
+  }
+
+  private var folder: FolderEngine { pass.folder }
+  private var facts: PassFacts { pass.facts }
+
+  mutating func read() throws {
+    guard let document = work.document else { return }
+    if work.isChanged { try folder.store.forgetLookups(of: work.item) }
+    refused = try folder.store.refusedLookups(of: work.item)
+    heldHere = try folder.copy.edges(from: work.item) + folder.copy.edges(to: work.item)
+    for line in document.edges { try read(line) }
+    let references = pass.files[work.file].references(document)
+    if let type = facts.catalog.edgeTypes[PassFacts.references] { try readLinks(references.links, type) }
+    if let type = facts.catalog.edgeTypes[PassFacts.attachedTo] { readEmbeds(references.embeds, type) }
+  }
+
+  private mutating func entry(_ type: EdgeType, isSource: Bool) -> Int {
+    if let place = stated.firstIndex(where: { $0.type.id == type.id && $0.isSource == isSource }) { return place }
+    stated.append(StatedEdges(type: type, isSource: isSource))
+    return stated.count - 1
+  }
+
+  private mutating func add(_ item: EntityID, _ place: ShownEdge.Place, to entry: Int) {
+    if !stated[entry].others.contains(where: { $0.item == item }) { stated[entry].others.append((item, place)) }
+  }
+
+  private mutating func standDown(_ entry: Int, _ reason: String) {
+    if stated[entry].standsDown == nil { stated[entry].standsDown = reason } else { lineReasons.append(reason) }
+  }
+
+  // MARK: Lines
+
+  private mutating func read(_ line: EdgeLine) throws {
+    guard let (type, isReverse) = facts.catalog.edgeType(named: line.key) else { return }
+    namedTypes.insert(type.id)
+    guard type.id != PassFacts.inFolder else {
+      lineReasons.append("an in-folder line is not read")
+      return
+    }
+    let isSource = !isReverse
+    let entry = entry(type, isSource: isSource)
+    let isCanonical = type.writtenAt == .target ? isReverse : !isReverse
+    for target in line.targets {
+      switch target {
+      case .invalid(let typed): standDown(entry, "\(line.key): \(typed) is no [[link]]")
+      case .link(let link):
+        switch try resolve(link, type: type.id, isSource: isSource) {
+        case .item(let other):
+          if other == work.item {
+            standDown(entry, "\(line.key): \(link.typed) names the file's own item")
+          } else if !isCanonical, try !isFileItem(other) {
+            let key = isReverse ? type.id : type.reverseName ?? type.id
+            standDown(entry, "\(line.key) is written in the other item's file, as \(key)")
+          } else {
+            add(other, .line, to: entry)
+          }
+        case .headingOnly: standDown(entry, "\(line.key): \(link.typed) matches no item")
+        case .problem(let reason): standDown(entry, "\(line.key): \(reason)")
+        }
+      }
+    }
+  }
+
+  private func isFileItem(_ id: EntityID) throws -> Bool {
+    try folder.copy.item(id).map { facts.isFileItem($0.type) } ?? false
+  }
+
+  // MARK: Body
+
+  private mutating func readLinks(_ links: [BodyLink], _ type: EdgeType) throws {
+    let entry = entry(type, isSource: true)
+    for link in links {
+      switch try resolve(link.text, type: type.id, isSource: true) {
+      case .headingOnly: break
+      case .item(let other): if other != work.item { add(other, .link, to: entry) }
+      case .problem(let reason):
+        stated[entry].holdsRemovals = true
+        bodyReasons.append("in the body: \(reason)")
+      }
+    }
+  }
+
+  private mutating func readEmbeds(_ found: [BodyEmbed], _ type: EdgeType) {
+    let entry = entry(type, isSource: false)
+    let path = pass.files[work.file].path
+    for embed in found {
+      func tell(_ reason: String) { embeds.append(FlaggedFile(path, .embed, "\(embed.typed) \(reason)")) }
+      switch pass.embedFiles.resolve(embed, in: path) {
+      case .notAFile: break
+      case .leadsOut: tell("leads out of the folder")
+      case .rawSpace:
+        stated[entry].holdsRemovals = true
+        tell("names no file: a space ends its path; write it between < and >")
+      case .missing:
+        stated[entry].holdsRemovals = true
+        tell("names no file here")
+      case .file(let file):
+        if let item = pass.itemByPath[file], !pass.unmade.contains(item) {
+          add(item, .embed, to: entry)
+        } else {
+          stated[entry].holdsRemovals = true
+          tell("names a file that is not sent")
+        }
+      }
+    }
+  }
+
+  // MARK: Names
+
+  private enum Resolved {
+    case item(EntityID)
+    case headingOnly
+    case problem(String)
+  }
+
+  /// One typed name (F11.11 to F11.19). A name that already names its edge's item stays that item's, whoever else takes
+  /// the name (F11.15); any other that is no id is asked of the server too.
+  private mutating func resolve(_ link: LinkText, type: Text, isSource: Bool) throws -> Resolved {
+    let folder = folder
+    let lookups = pass.lookups
+    let resolver = LinkResolver(
+      files: names,
+      titled: { key in Array(Set((try? folder.copy.itemsTitled(key: key)) ?? []).union(lookups.titled(key))).sorted() },
+      holds: { id in ((try? folder.copy.item(id)) ?? nil).map { !$0.isTrashed } ?? false })
+    let local = resolver.resolve(link)
+    if case .headingOnly = local { return .headingOnly }
+    let edged = Set(
+      heldHere.filter { $0.type == type && ($0.source == work.item) == isSource }.map { $0.other(than: work.item) })
+    let candidates: Set<EntityID>
+    switch local {
+    case .one(let item): candidates = [item]
+    case .ambiguous(let items): candidates = Set(items)
+    case .unheldID(let id):
+      switch try lookups.item(id) {
+      case .none:
+        waits = true
+        return .problem("\(link.typed) is asked of the server once it can be reached")
+      case .some(.some(let item)): return .item(item)
+      case .some(.none): return .problem("\(link.typed) matches no item")
+      }
+    case .none, .headingOnly: candidates = []
+    }
+    let already = candidates.intersection(edged)
+    if already.count == 1, let item = already.first { return .item(item) }
+    if let id = EntityID(link.name), candidates.contains(id), candidates.count == 1 { return .item(id) }
+
+    for name in link.readings where EntityID(name) == nil {
+      if let reason = refused[name] { return .problem("\(link.typed): \(reason)") }
+      switch try lookups.ask(name) {
+      case .asked: break
+      case .waits:
+        waits = true
+        return .problem("\(link.typed) is asked of the server once it can be reached")
+      case .refused(let reason):
+        try folder.store.refuseLookup(of: work.item, name, reason)
+        return .problem("\(link.typed): \(reason)")
+      }
+    }
+    switch resolver.resolve(link) {
+    case .one(let item):
+      if try folder.copy.item(item) == nil, case .some(.none) = try lookups.item(item) {
+        return .problem("\(link.typed) matches no item")
+      }
+      return .item(item)
+    case .ambiguous: return .problem("\(link.typed) matches more than one item")
+    case .unheldID, .none: return .problem("\(link.typed) matches no item")
+    case .headingOnly: return .headingOnly
+    }
+  }
+}
+
+extension ScanPass {
+  /// Which item each file found is the file of.
+  var itemByPath: [PathBytes: EntityID] {
+    if let pathItems { return pathItems }
+    let read = Dictionary(files.compactMap { file in file.item.map { (file.path, $0) } }) { first, _ in first }
+    pathItems = read
+    return read
+  }
+}

@@ -1,0 +1,45 @@
+import MarfaBase
+
+/// One file of a scan as it is read and decided.
+struct ScanFile {
+  let path: PathBytes
+  var status: FileStatus
+  var hash: ContentHash?
+  /// How a document read; nil for bytes, and for one that was not read or says nothing new.
+  var reading: Document.Reading?
+  var isBytes = false
+  /// Left unread by a quick pass.
+  var isUnread = false
+  /// Read, and the same bytes under a sure binding.
+  var isUnchanged = false
+  var isSkipped = false
+  var isGone = false
+  /// Still written to: left for a later pass (F51, P1.2).
+  var settles = false
+  /// Why it could not be opened or read (F26.7).
+  var failure: String?
+  var warning: String?
+  var owner: FileOwner = .new
+  /// The item it is the file of, once decided.
+  var item: EntityID?
+
+  init(_ walked: WalkedFile) {
+    path = walked.path
+    status = walked.status
+  }
+
+  var document: Document? { reading?.document }
+
+  /// The id its line names, an unreadable file's read as plain text (F10.3).
+  var carriedID: EntityID? {
+    switch reading {
+    case .read(let document): document.kind == .markdown ? document.id.id : nil
+    case .unreadable(let held): held.plainID
+    case .encoding, nil: nil
+    }
+  }
+
+  func references(_ document: Document) -> BodyReferences {
+    BodyReferences.read(document.body.bytes, kind: document.kind)
+  }
+}

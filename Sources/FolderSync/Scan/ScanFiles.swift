@@ -1,0 +1,277 @@
+import MarfaBase
+import MarfaCopy
+
+/// What each file found asks for.
+extension ScanPass {
+  func decideFiles() throws {
+    for index in files.indices.sorted(by: { files[$0].path < files[$1].path }) {
+      try folder.checkStop()
+      let file = files[index]
+      if let warning = file.warning, !file.isUnchanged, !file.isUnread {
+        report.warnings.append(FlaggedFile(file.path, .size, warning))
+      }
+      if file.isSkipped {
+        report.skipped += 1
+        continue
+      }
+      switch file.owner {
+      case .item(let item):
+        files[index].item = item
+        present.insert(item)
+        try decideOwned(index, item)
+      case .new:
+        if file.settles {
+          report.settling.append(file.path.description)
+        } else if let failure = file.failure {
+          report.flagged.append(FlaggedFile(file.path, .unreadable, "it cannot be read: \(failure)"))
+        } else {
+          try decideNew(index, requeuedFrom: nil)
+        }
+      }
+    }
+  }
+
+  func identity(of file: ScanFile) -> StoredIdentity? {
+    file.status.identity.map { StoredIdentity($0, rootDevice: rootDevice) }
+  }
+
+  /// A file that is an item's: bound already, or checked out.
+  private func decideOwned(_ index: Int, _ item: EntityID) throws {
+    let file = files[index]
+    let before = bindings[item]
+    let row = try folder.copy.item(item)
+    guard let row else { return try decideLost(index, item) }
+    let form: FileForm
+    if let before, before.form == .bytes { form = .bytes } else { form = FileForm(documentName: file.path) ?? .bytes }
+    var binding = before ?? Binding(item: item, path: file.path, form: form)
+    binding.form = form
+    let moved = before.map { $0.path != file.path } ?? true
+    let sameName = before?.path.nameKey == file.path.nameKey
+    binding.path = file.path
+    binding.missingSince = nil
+    binding.identity = identity(of: file)
+
+    if moved, before != nil, !sameName { report.renamed += 1 }
+    let places = moved && !sameName
+    if row.isTrashed {
+      // An item in the bin takes no edit; the pull takes the file away, or keeps what the person changed (F35).
+      report.unchanged += 1
+      return try group { [folder] in try folder.store.save(binding) }
+    }
+    if file.settles {
+      report.settling.append(file.path.description)
+      return try group { [self] in try record(binding, placing: places ? row : nil) }
+    }
+    if let hold = hold(of: file) {
+      binding.hold = hold
+      report.flagged.append(FlaggedFile(file.path, hold.flag, hold.reason))
+      return try group { [self] in try record(binding, placing: places ? row : nil) }
+    }
+    if file.isUnread || file.isUnchanged {
+      if file.isUnchanged { binding.seen = SeenStat(file.status, readAt: folder.now) }
+      if !moved || sameName { report.unchanged += 1 }
+      guard binding != before else { return }
+      return try group { [self] in try record(binding, placing: places ? row : nil) }
+    }
+    if form == .bytes { return try decideBytes(index, row, binding, places: places) }
+    guard let document = file.document else { return }
+    try decideDocument(index, document, row, binding, isNewHere: before == nil, places: places)
+  }
+
+  /// What holds a file before anything of it is compared.
+  private func hold(of file: ScanFile) -> Hold? {
+    if let failure = file.failure { return Hold(.unreadable, "it cannot be read: \(failure)") }
+    switch file.reading {
+    case .unreadable(let held): return Hold(.unreadable, held.reason)
+    case .encoding(let reason): return Hold(.encoding, reason)
+    case .read, nil: return nil
+    }
+  }
+
+  /// Saves a binding, and queues the placement of a file that moved or was checked out (F19.8, F19.9).
+  func record(_ binding: Binding, placing row: Item?) throws {
+    if let row { try folder.place(row.id, at: binding.path) }
+    try folder.store.save(binding)
+  }
+
+  // MARK: A bound or checked-out document
+
+  private func decideDocument(
+    _ index: Int, _ document: Document, _ row: Item, _ start: Binding, isNewHere: Bool, places: Bool
+  ) throws {
+    var binding = start
+    let file = files[index]
+    let fields = FileFields(document, agreed: start.agreed)
+    let retyped = fields.type.flatMap { $0 == row.type ? nil : $0 }
+    if let refused = refusedType(retyped) {
+      return try holdRefused(binding, refused, places: places ? row : nil)
+    }
+    let waits = try folder.store.writes(of: row.id).contains { $0.role == .edit || $0.role == .create }
+    let decision = decideEdit(
+      fields,
+      EditSituation(
+        binding: isNewHere ? nil : start, item: row, bodyField: facts.bodyField(of: row.type),
+        retypedBodyField: retyped.map(facts.bodyField(of:)), names: facts.names, waits: waits))
+    if let reason = localRefusal(tags: Set(row.tags).subtracting(decision.tagsRemoved).union(decision.tagsAdded),
+      added: decision.tagsAdded, before: row.tags.count, line: fields.tagList, properties: decision.edit?.properties)
+    {
+      return try holdRefused(binding, reason, places: places ? row : nil)
+    }
+
+    binding.readHash = file.hash
+    binding.seen = SeenStat(file.status, readAt: folder.now)
+    binding.showed = decision.showed
+    binding.ownLines = decision.ownLines
+    binding.setAside = nil
+    binding.hold = nil
+    binding.edgesOwed = true
+    if decision.edit == nil, isNewHere || binding.agreed == nil { binding.agreed = row.version }
+    binding.dropRefusals(notCarriedBy: decision)
+    if !decision.behind.isEmpty {
+      let reason = behindReason(decision)
+      binding.hold = Hold(.behind, reason)
+      report.flagged.append(FlaggedFile(file.path, .behind, reason))
+    }
+    edgeWork.append(EdgeWork(file: index, item: row.id, document: document))
+
+    if decision.sendsNothing {
+      if !places { report.unchanged += 1 }
+      let saved = binding
+      return try group { [self] in try record(saved, placing: places ? row : nil) }
+    }
+    report.updated += 1
+    let planned = binding
+    try group { [self] in
+      do {
+        try folder.commit {
+          var binding = planned
+          try folder.queue(decision, of: row, into: &binding)
+          try record(binding, placing: places ? row : nil)
+        }
+      } catch let error as MarfaError where error.isLocalRefusal {
+        report.updated -= 1
+        try refuse(start, error.refusalReason, places: places ? row : nil)
+      }
+    }
+  }
+
+  private func behindReason(_ decision: EditDecision) -> String {
+    let names = decision.behind.joined(separator: ", ")
+    return decision.namesUnknownVersion
+      ? "\(names) not sent: the version line names a version this copy does not hold"
+      : "\(names) not sent: another device changed the item since this text was written"
+  }
+
+  // MARK: Local refusals (F53, F55, F9.5)
+
+  /// Why a type line is refused before anything is queued: the catalog lacks it, or it is a file type (F9.5).
+  func refusedType(_ type: Text?) -> String? {
+    guard let type else { return nil }
+    guard let known = facts.catalog.type(type) else { return "unknown_type: no type \(type) is known here" }
+    return known.isFileType ? "unknown_type: \(type) is a file type, whose items are bytes" : nil
+  }
+
+  /// A tag or property name the server would refuse holds the whole file (F55).
+  func localRefusal(tags: Set<Text>, added: [Text], before: Int, line: [Text], properties: JSONObject?) -> String? {
+    for tag in added {
+      let place = line.firstIndex(of: tag) ?? 0
+      if tag.trimmedOfSpace.isEmpty { return "validation_error: tags[\(place)] is empty" }
+      if tag.utf16Count > 128 { return "validation_error: tags[\(place)] is longer than 128 characters" }
+    }
+    if tags.count > 100, tags.count > before, !added.isEmpty {
+      return "validation_error: tags would be \(tags.count); an item holds 100 at most"
+    }
+    if let properties, properties.keys.contains(where: \.isEmpty) {
+      return "validation_error: a property's name is empty (\"\")"
+    }
+    return nil
+  }
+
+  /// Holds a file whole: none of its writes is queued, its bytes and its record stay (F53, F55.1).
+  private func holdRefused(_ binding: Binding, _ reason: String, places row: Item?) throws {
+    report.flagged.append(FlaggedFile(binding.path, .refused, reason))
+    var held = binding
+    held.hold = Hold(.refused, reason)
+    try group { [self] in try record(held, placing: row) }
+  }
+
+  private func refuse(_ binding: Binding, _ reason: String, places row: Item?) throws {
+    report.flagged.append(FlaggedFile(binding.path, .refused, reason))
+    var held = binding
+    held.hold = Hold(.refused, reason)
+    try record(held, placing: row)
+  }
+}
+
+extension FileFields {
+  /// What a document states (F7.1 to F7.4). Of a `.txt` file the version last agreed at stands for its line (F17.1).
+  init(_ document: Document, agreed: Int?) {
+    guard document.kind == .markdown else {
+      self.init(carriesFields: false, body: document.body, line: agreed)
+      return
+    }
+    self.init(
+      type: document.own.type.value, tier: document.own.tier.value, body: document.body, line: document.version.version)
+    switch document.own.tags {
+    case .absent: break
+    case .blank: tags = []
+    case .says(let listed): tags = Set(listed)
+    }
+    switch document.own.state {
+    case .absent: break
+    case .blank: state = "active"
+    case .says(let shown): state = shown.text
+    }
+    occurredAt = document.own.occurredAt.value
+    properties = document.properties
+    tagList = document.own.tags.value ?? []
+  }
+}
+
+extension Binding {
+  /// Lets go of refusals of changes the file no longer carries, or that it now asks for anew (F9.10).
+  mutating func dropRefusals(notCarriedBy decision: EditDecision) {
+    refusals.removeAll { refusal in
+      switch refusal.change {
+      case .edit: decision.edit == nil && refusal.meaning.map { $0 != decision.showed.digest } ?? true
+      case .tag(let tag): decision.showed.own?.tags.contains(tag) == false
+      case .untag(let tag): decision.showed.own?.tags.contains(tag) == true
+      case .state(let state): decision.showed.own.map { $0.state != state } ?? true
+      case .edge: false
+      case .local: true
+      }
+    }
+  }
+}
+
+extension Showed {
+  /// A digest of the fields an edit carries, for telling whether a file still carries a refused one.
+  var digest: ContentHash {
+    let own: JSON = [
+      "type": .optional(self.own?.type), "tier": .optional(self.own?.tier),
+      "at": self.own?.occurredAt.map { .int($0.milliseconds) } ?? .null,
+    ]
+    let sorted = JSONObject(properties.members.sorted { $0.key < $1.key }.map { ($0.key, $0.value) })
+    let all: JSON = ["own": own, "properties": .object(sorted), "body": .string(body.hex)]
+    return ContentHash(of: all.write())
+  }
+}
+
+extension Text {
+  /// Without white space at its ends; U+FEFF counts as such (F55).
+  var trimmedOfSpace: Text {
+    let scalars = Array(string.unicodeScalars)
+    func isSpace(_ scalar: Unicode.Scalar) -> Bool { scalar.properties.isWhitespace || scalar.value == 0xFEFF }
+    let kept = scalars.drop(while: isSpace).reversed().drop(while: isSpace).reversed()
+    var out = String.UnicodeScalarView()
+    out.append(contentsOf: kept)
+    return Text(String(out))
+  }
+}
+
+extension MarfaError {
+  /// Whether the local checks, or the catalog held here, refused a write before it was queued (F53).
+  var isLocalRefusal: Bool { code == .validation || code == .unknownType }
+  /// `code: message`, as a server's refusal is said (F-R7).
+  var refusalReason: String { "\(server?.code?.string ?? code.rawValue): \(message)" }
+}

@@ -1,0 +1,154 @@
+import MarfaBase
+import MarfaCopy
+
+/// Bound files that were not found: journaled, held, or settled past their grace (F21, F38, F43, F46).
+extension ScanPass {
+  /// How long a file may be missing before its delete is sent (F21.1).
+  static let grace: Int64 = 5_000
+
+  func decideMissing() throws {
+    var missing: [Binding] = []
+    for binding in bindings.values.sorted(by: { $0.path < $1.path })
+    where !present.contains(binding.item) && !unmade.contains(binding.item) {
+      if heldNames[binding.path] != nil { continue }
+      switch walked.reach(of: binding.path, seen: binding.identity) {
+      case .looked: missing.append(binding)
+      case .leftOut, .unreadable:
+        report.unreached += 1
+      case .unmounted(let reason):
+        report.unreached += 1
+        report.flagged.append(FlaggedFile(binding.path, .unmounted, reason))
+      }
+    }
+    report.missing = missing.count
+    guard !missing.isEmpty else {
+      try folder.store.setPaused(.disk, [:])
+      return
+    }
+    guard walked.isComplete else { return }
+
+    let settings = facts.settings
+    let large = isLargeRemoval(
+      missing.count, ofBound: bindings.count, files: settings.removalFiles, fraction: settings.removalFraction)
+    let others = try OtherFolders.read(for: folder, noting: &report)
+    for binding in missing {
+      try folder.checkStop()
+      guard let since = binding.missingSince else {
+        var journaled = binding
+        journaled.missingSince = folder.now
+        let saved = journaled
+        try group { [folder] in try folder.store.save(saved) }
+        continue
+      }
+      if large { continue }
+      guard folder.now.milliseconds - since.milliseconds >= Self.grace else { continue }
+      try settle(binding, others)
+    }
+    if large {
+      report.paused = missing.count
+      var paused: [EntityID: Bool] = [:]
+      for binding in missing { paused[binding.item] = try folder.copy.isPurged(binding.item) }
+      try folder.store.setPaused(.disk, paused)
+    } else {
+      try folder.store.setPaused(.disk, [:])
+    }
+    try flush()
+  }
+
+  /// Settles one missing file whose grace is past.
+  private func settle(_ binding: Binding, _ others: OtherFolders) throws {
+    guard let row = try folder.copy.item(binding.item) else {
+      // The row is gone: nothing is left to send (F35, F38).
+      report.missing -= 1
+      return try group { [folder] in try folder.unbind(binding) }
+    }
+    if row.isTrashed {
+      report.missing -= 1
+      return try group { [folder] in
+        try folder.endPlacement(of: binding.item)
+        try folder.unbind(binding)
+      }
+    }
+    switch try others.find(binding, row, from: folder, facts) {
+    case .moved:
+      report.movedAway += 1
+      report.missing -= 1
+      let holds = try folder.copy.matches(binding.item, facts.search)
+      try group { [folder] in
+        if !holds { try folder.endPlacement(of: binding.item) }
+        try folder.unbind(binding)
+      }
+    case .unsure(let reason):
+      report.unsure.append(UnsureFile(path: binding.path.description, reason: reason))
+    case .nowhere:
+      report.deleted += 1
+      report.missing -= 1
+      report.trashed.append(binding.path.description)
+      try group { [folder] in try folder.trash(binding) }
+    }
+  }
+
+  /// A file whose row the copy no longer holds (F38, F83).
+  func decideLost(_ index: Int, _ item: EntityID) throws {
+    let file = files[index]
+    guard let before = bindings[item] else { return try decideNew(index, requeuedFrom: nil) }
+    var binding = before
+    binding.missingSince = nil
+    binding.identity = identity(of: file)
+    let unchanged =
+      before.path == file.path
+      && (file.isUnread || file.isUnchanged || file.hash == nil || file.hash == before.readHash
+        || file.hash == before.writtenHash)
+    if try folder.copy.isPurged(item), unchanged {
+      report.unchanged += 1
+      return
+    }
+    if unchanged || file.settles || hold(heldBy: file) {
+      report.lost += 1
+      let reason = before.refusals.last?.reason ?? "its item is no longer held here"
+      report.flagged.append(FlaggedFile(file.path, .lost, reason))
+      guard binding != before else { return }
+      let saved = binding
+      return try group { [folder] in try folder.store.save(saved) }
+    }
+    // Changed or moved: a new item under a fresh id; the old binding goes with its queueing.
+    present.remove(item)
+    unmade.insert(item)
+    files[index].owner = .new
+    if file.isUnread || file.isUnchanged, let kind = DocumentKind(name: file.path),
+      case .read(let reading) = folder.read(file.path, in: root, keeping: true), let bytes = reading.bytes
+    {
+      files[index].hash = reading.hash
+      files[index].reading = Document.read(bytes, kind: kind, edges: facts.vocabulary)
+    }
+    try decideNew(index, requeuedFrom: item)
+  }
+
+  private func hold(heldBy file: ScanFile) -> Bool {
+    if file.failure != nil { return true }
+    switch file.reading {
+    case .unreadable, .encoding: return true
+    case .read, nil: return false
+    }
+  }
+
+  /// Ends a lost row's binding, where that path's binding is still this row's (F38.4).
+  func endLost(_ item: EntityID, at path: PathBytes) throws {
+    if let binding = try folder.store.binding(of: item) { try folder.unbind(binding) }
+  }
+}
+
+extension FolderEngine {
+  /// Ends a binding, and with it what was kept for it.
+  func unbind(_ binding: Binding) throws {
+    try store.unbind(binding.item)
+  }
+
+  /// Queues the delete of a missing file's item, the end of its placement with it (F21.7, F44.16).
+  func trash(_ binding: Binding) throws {
+    try endPlacement(of: binding.item)
+    let queued = try copy.queue.deleteItem(binding.item)
+    try store.link(FolderWrite(id: queued.id, item: binding.item, role: .delete))
+    try unbind(binding)
+  }
+}

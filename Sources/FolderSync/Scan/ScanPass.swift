@@ -1,0 +1,272 @@
+import MarfaBase
+import MarfaCopy
+
+/// One scan: the walk, compared with bindings and items, becomes queued writes (F15.6, F33: decided over the whole
+/// directory in memory, then committed group by group).
+final class ScanPass {
+  /// How a scan reads.
+  struct Mode {
+    /// Leave bound files unread that look as they did (F49.2).
+    var quick = false
+    /// Ask the server for names (F11.17); a scan alone does not.
+    var asksServer = false
+    /// Wait for files still written to, and leave bytes that have not settled (F51.3).
+    var isWatch = false
+  }
+
+  let folder: FolderEngine
+  let facts: PassFacts
+  let mode: Mode
+  var report = FolderScan()
+  var bindings: [EntityID: Binding] = [:]
+  var files: [ScanFile] = []
+  let walked: WalkResult
+  let root: any Directory
+  let rootDevice: UInt64
+  /// Items whose file was found.
+  var present: Set<EntityID> = []
+  /// Items whose create was refused here after its id was given out.
+  var unmade: Set<EntityID> = []
+  var edgeWork: [EdgeWork] = []
+  var placements: [NameKey: [EntityID]]?
+  var pathItems: [PathBytes: EntityID]?
+  lazy var lookups = NameLookups(folder: folder, facts: facts, asksServer: mode.asksServer)
+
+  init(_ folder: FolderEngine, _ facts: PassFacts, _ mode: Mode, root: any Directory) throws {
+    self.folder = folder
+    self.facts = facts
+    self.mode = mode
+    self.root = root
+    walked = try walk(root: root, lists: facts.lists, now: folder.now, stop: folder.stop)
+    rootDevice = walked.rootDevice
+  }
+
+  /// Runs it. What it queued is committed even where it throws later.
+  func run() throws -> FolderScan {
+    try folder.checkStop()
+    sweepTemporaries(walked.temporaries, below: root, files: folder.context.files)
+    report.directories = walked.directories
+    report.secrets = walked.secrets.map(\.description)
+    report.flagged += walked.flagged
+    for binding in try folder.store.bindings() { bindings[binding.item] = binding }
+
+    takeNames()
+    try readDocuments()
+    try readBytes()
+    try resolveOwners()
+    try decideFiles()
+    try flush()
+    try decideMissing()
+    try decideAllEdges()
+    try flush()
+    try folder.store.set(.listed, "yes")
+    finishCounts()
+    return report
+  }
+
+  /// Of files whose paths are one name, one is taken (F27.2).
+  private func takeNames() {
+    let bound = Set(bindings.values.filter { $0.missingSince == nil }.map(\.path))
+    let held = nameCollisions(walked.files.map(\.path), bound: bound)
+    for file in walked.files {
+      if let taken = held[file.path] {
+        report.flagged.append(
+          FlaggedFile(file.path, .name, "\(taken) holds this name in another case or Unicode form; rename one of them"))
+      } else {
+        files.append(ScanFile(file))
+      }
+    }
+    heldNames = held
+  }
+  var heldNames: [PathBytes: PathBytes] = [:]
+
+  private func finishCounts() {
+    report.flagged.sort { ($0.path, $0.flag) < ($1.path, $1.flag) }
+    report.embeds.sort { ($0.path, $0.reason) < ($1.path, $1.reason) }
+    report.warnings.sort { $0.path < $1.path }
+  }
+
+  // MARK: Groups
+
+  private var groups: [() throws -> Void] = []
+
+  /// Adds one group: the writes of one file and what the folder records of it. Groups commit in the order they were
+  /// added, some together, each whole or not at all.
+  func group(_ work: @escaping () throws -> Void) throws {
+    groups.append(work)
+    if groups.count >= 32 { try flush() }
+  }
+
+  func flush() throws {
+    guard !groups.isEmpty else { return }
+    let ready = groups
+    groups.removeAll()
+    try folder.checkStop()
+    if let reason = folder.rootGone() { throw MarfaError(.invalid, reason) }
+    try folder.commit { for work in ready { try work() } }
+  }
+
+  // MARK: Reading
+
+  /// The live binding whose file this is by path and identity, or by path with no identity on either side: the only case
+  /// in which a file's owner is known before its id line is read (F15.6 b).
+  func sureBinding(_ file: ScanFile) -> Binding? {
+    guard let binding = liveByPath[file.path] else { return nil }
+    let identity = file.status.identity.map { StoredIdentity($0, rootDevice: rootDevice) }
+    return binding.identity == identity ? binding : nil
+  }
+
+  private(set) lazy var liveByPath: [PathBytes: Binding] = Dictionary(
+    bindings.values.filter { $0.missingSince == nil }.map { ($0.path, $0) }) { first, _ in first }
+
+  private func readDocuments() throws {
+    for index in files.indices {
+      guard let kind = DocumentKind(name: files[index].path) else { continue }
+      try folder.checkStop()
+      let binding = sureBinding(files[index])
+      if binding?.form == .bytes { continue }
+      try readDocument(index, kind, binding)
+    }
+    // A copy of a file left unread is told from its original only once that is read too (F49.4).
+    let carried = Set(files.compactMap { $0.document?.id.id })
+    for index in files.indices where files[index].isUnread {
+      guard let binding = sureBinding(files[index]), carried.contains(binding.item),
+        let kind = DocumentKind(name: files[index].path)
+      else { continue }
+      files[index].isUnread = false
+      try readDocument(index, kind, nil)
+    }
+  }
+
+  private func readDocument(_ index: Int, _ kind: DocumentKind, _ binding: Binding?) throws {
+    if mode.quick, let binding, binding.mayStayUnread(files[index].status) {
+      files[index].isUnread = true
+      files[index].hash = binding.readHash
+      return
+    }
+    switch folder.read(files[index].path, in: root, keeping: true) {
+    case .read(let reading):
+      files[index].status = reading.status
+      guard let bytes = reading.bytes, reading.isSettled, reading.hasWriter != true else {
+        files[index].settles = true
+        return
+      }
+      let hash = reading.hash
+      files[index].hash = hash
+      let size = jsonSize(of: bytes)
+      if size >= sizeWarningLimit { files[index].warning = sizeWarning(size) }
+      // The same bytes under a sure binding say nothing new, unless something of them is still owed.
+      if let binding, binding.readHash == hash, binding.asksForNothingMore {
+        files[index].isUnchanged = true
+        return
+      }
+      files[index].reading = Document.read(bytes, kind: kind, edges: facts.vocabulary)
+    case .gone: files[index].isGone = true
+    case .failed(let error): files[index].failure = error.reason
+    }
+  }
+
+  /// Reads the bytes of files that are not documents, where they are a file item's already or may become one (F29.1).
+  private func readBytes() throws {
+    var embedded = EmbedFiles()
+    for file in files { embedded.add(file.path) }
+    embedFiles = embedded
+    for file in files {
+      guard let document = file.document, document.kind == .markdown else { continue }
+      for embed in file.references(document).embeds {
+        if case .file(let path) = embedded.resolve(embed, in: file.path) { embeddedPaths.insert(path) }
+      }
+    }
+    // Files that were not read again still embed what they showed.
+    let shown = bindings.values.filter { $0.missingSince == nil }.flatMap(\.edges).filter { $0.place == .embed }
+    for edge in shown { if let binding = bindings[edge.other] { embeddedPaths.insert(binding.path) } }
+
+    let byIdentity = Set(bindings.values.filter { $0.form == .bytes }.compactMap(\.identity))
+    for index in files.indices {
+      let file = files[index]
+      let binding = liveByPath[file.path]
+      let isBytes = binding?.form == .bytes
+      guard isBytes || DocumentKind(name: file.path) == nil else { continue }
+      try folder.checkStop()
+      let identity = file.status.identity.map { StoredIdentity($0, rootDevice: rootDevice) }
+      let isKnown = isBytes || identity.map(byIdentity.contains) ?? false
+      guard isKnown || embeddedPaths.contains(file.path) || facts.holds(type: facts.fileType(of: file.path)) else {
+        files[index].isSkipped = true
+        continue
+      }
+      files[index].isBytes = true
+      if !isKnown, file.status.size == 0 {
+        files[index].isSkipped = true
+        continue
+      }
+      if mode.quick, let sure = sureBinding(file), sure.mayStayUnread(file.status) {
+        files[index].isUnread = true
+        files[index].hash = sure.readHash
+        continue
+      }
+      switch folder.read(file.path, in: root, keeping: false) {
+      case .read(let reading):
+        files[index].status = reading.status
+        files[index].hash = reading.hash
+        if !reading.isSettled { files[index].settles = true }
+      case .gone: files[index].isGone = true
+      case .failed(let error): files[index].failure = error.reason
+      }
+    }
+  }
+  var embedFiles = EmbedFiles()
+  var embeddedPaths: Set<PathBytes> = []
+
+  // MARK: Owners
+
+  private func resolveOwners() throws {
+    files.removeAll { $0.isGone }
+    var counts: [StoredIdentity: Int] = [:]
+    for file in files where !file.isSkipped {
+      if let identity = file.status.identity { counts[StoredIdentity(identity, rootDevice: rootDevice), default: 0] += 1 }
+    }
+    let pushed = files.indices.filter { !files[$0].isSkipped }
+    let claims = try pushed.map { index in
+      let file = files[index]
+      let identity = file.status.identity.map { StoredIdentity($0, rootDevice: rootDevice) }
+      let carries: EntityID?
+      if file.isUnread || file.isUnchanged { carries = nil } else { carries = try validID(file.carriedID) }
+      return FileClaim(
+        path: file.path, identity: identity.flatMap { counts[$0] == 1 ? $0 : nil }, carries: carries,
+        form: file.isBytes ? nil : FileForm(documentName: file.path))
+    }
+    let owners = resolveIdentity(claims, Array(bindings.values))
+    for (index, owner) in zip(pushed, owners) { files[index].owner = owner }
+  }
+
+  /// An id that names a document this copy holds; every other is no id (F16).
+  private func validID(_ id: EntityID?) throws -> EntityID? {
+    guard let id, id != facts.folder else { return nil }
+    if let binding = bindings[id], binding.form != .bytes {
+      // A bound item's id stays one, whether or not its row is held: what becomes of the file is the binding's to say.
+      return id
+    }
+    guard let item = try folder.copy.item(id), !item.isTrashed, !facts.isFileItem(item.type),
+      !item.type.bytes.starts(with: "system.".utf8)
+    else { return nil }
+    return id
+  }
+}
+
+extension Binding {
+  /// Whether a quick pass may leave it unread (F49.2).
+  func mayStayUnread(_ status: FileStatus) -> Bool {
+    missingSince == nil && asksForNothingMore && seen?.leavesUnread(status) ?? false
+  }
+
+  /// Whether the same bytes ask for nothing that is not queued or settled.
+  var asksForNothingMore: Bool {
+    setAside == nil && !edgesOwed && heldBack.isEmpty && hold == nil
+  }
+}
+
+func sizeWarning(_ size: Int) -> String {
+  let percent = size * 100 / 1_048_576
+  return "its text is \(size) bytes as JSON, \(percent) % of the limit of 1048576; past it the server refuses it "
+    + "(request_too_large)"
+}

@@ -1,0 +1,168 @@
+import MarfaBase
+import MarfaCopy
+
+/// One folder while it is worked: its directory, its store, its copy. Synchronous, on one thread; every step is checked
+/// against the root (X11) and the stop flag (H12). The caller holds the claim.
+package final class FolderEngine {
+  package let context: Context
+  /// The directory, resolved.
+  package let root: PathBytes
+  package let copy: WorkingCopy
+  package let store: FolderStore
+  /// The `system.folder` row this directory follows.
+  package let folderID: EntityID
+  /// What tells that the root is still the root (X11).
+  package let identity: RootIdentity
+  package let stop: StopFlag
+  /// Whether files' permissions mean something on this volume (F50.5); nil until first asked.
+  var keepsPermissions: Bool?
+  /// Reads of the calling key within this pass.
+  var key: CallingKey?
+
+  package init(
+    root: PathBytes, copy: WorkingCopy, store: FolderStore, folderID: EntityID, identity: RootIdentity, stop: StopFlag
+  ) {
+    self.root = root
+    self.copy = copy
+    self.store = store
+    self.folderID = folderID
+    self.identity = identity
+    self.stop = stop
+    context = copy.context
+    copy.stop = stop
+  }
+
+  /// What a pass goes by: one reading of catalog and settings (F9, F25.15: the copy's row, never the file's text).
+  package func facts() throws -> PassFacts {
+    let catalog = try copy.catalog()
+    guard let row = try copy.item(folderID) else {
+      throw MarfaError(
+        .notFound, "the folder \(folderID) that \(root) follows is not readable; the key may lack system.folder:read",
+        server: .init(status: 404, code: "item_not_found"))
+    }
+    let settings = try FolderSettings.following(row, catalog: catalog)
+    return try PassFacts(folder: folderID, row: row, catalog: catalog, settings: settings)
+  }
+
+  /// Refuses where the copy cannot answer (F40.8).
+  package func requireAnswers(_ facts: PassFacts) throws {
+    guard try copy.answers(facts.slice) else {
+      throw MarfaError(
+        .hydrationIncomplete,
+        "the folder's copy is not filled, so files cannot be told from items yet; run push, which fills it first")
+    }
+  }
+
+  package func checkStop() throws { try copy.checkStop() }
+
+  package var now: Timestamp { context.clock.now }
+
+  /// Runs one group of changes: the queue's writes and the folder's records commit together or not at all.
+  package func commit<Value>(_ work: () throws -> Value) throws -> Value { try copy.store.transaction(work) }
+
+  /// This folder's placement of an item, as the copy shows it (F19.1, F19.2).
+  package func placement(of item: EntityID) throws -> Edge? {
+    try copy.edges(from: item, type: PassFacts.inFolder).first { $0.target == folderID }
+  }
+}
+
+/// One reading of what a pass goes by.
+package struct PassFacts {
+  package static let inFolder: Text = "in-folder"
+  package static let references: Text = "references"
+  package static let attachedTo: Text = "attached-to"
+
+  package let folder: EntityID
+  package let row: Item
+  package let catalog: Catalog
+  package let settings: FolderSettings
+  package let names: FieldNames
+  package let vocabulary: EdgeVocabulary
+  package let search: FolderSearch
+  package let lists: PathLists
+
+  package init(folder: EntityID, row: Item, catalog: Catalog, settings: FolderSettings) throws {
+    self.folder = folder
+    self.row = row
+    self.catalog = catalog
+    self.settings = settings
+    names = FieldNames(catalog)
+    var keys: [Text] = []
+    for (name, type) in catalog.edgeTypes {
+      keys.append(name)
+      if let reverse = type.reverseName { keys.append(reverse) }
+    }
+    vocabulary = EdgeVocabulary(names: keys)
+    search = settings.search
+    lists = try PathLists(include: settings.include, ignore: settings.ignore)
+  }
+
+  /// The slice a copy of this folder holds (F2.4, F11.25, F12.39): the search's types and tier, every edge type written
+  /// at its target, and `attached-to` where the search holds a document.
+  package var slice: Slice {
+    var edges = catalog.edgeTypes.values.filter { $0.writtenAt == .target }.map(\.id)
+    let holdsDocuments =
+      search.types.isEmpty || search.types.contains { !(catalog.type($0)?.isFileType ?? ($0 == "core.file")) }
+    if holdsDocuments, !edges.contains(Self.attachedTo) { edges.append(Self.attachedTo) }
+    return Slice(types: search.types.isEmpty ? nil : search.types, tier: search.tier, edgeTypes: edges.sorted())
+  }
+
+  package func bodyField(of type: Text) -> Text { catalog.type(type)?.bodyField ?? "body" }
+  package func titleField(of type: Text) -> Text { catalog.type(type)?.titleField ?? "title" }
+  package func isFileItem(_ type: Text) -> Bool { catalog.type(type)?.isFileType ?? false }
+
+  /// Whether the search holds a type (F36.9).
+  package func holds(type: Text) -> Bool {
+    search.types.isEmpty || search.types.contains { catalog.isType(type, under: $0) }
+  }
+
+  /// The type a file of bytes becomes (F36.2).
+  package func fileType(of name: PathBytes) -> Text {
+    let mime = MIMETypes.type(of: name.name) ?? MIMETypes.fallback
+    for (prefix, type) in [("image/", "core.file.image"), ("audio/", "core.file.audio"), ("video/", "core.file.video")]
+    where mime.hasPrefix(prefix) {
+      let type = Text(type)
+      if catalog.type(type) != nil { return type }
+    }
+    return "core.file"
+  }
+}
+
+extension FolderEngine {
+  /// Why the directory is not the folder's any more; nil where it is (F22.2 to F22.4). Looked at before every pass and
+  /// every landing, since nothing may be read as absent, nor written, in another directory.
+  package func rootGone() -> String? {
+    if case .gone(let reason) = identity.check(context.files) { return reason }
+    return nil
+  }
+
+  /// The root, opened; refused where it is gone.
+  package func openRoot() throws(MarfaError) -> any Directory {
+    if let reason = rootGone() { throw MarfaError(.invalid, reason) }
+    do throws(FileError) { return try context.files.openDirectory(root) } catch { throw MarfaError(error) }
+  }
+}
+
+/// The calling key as a refused placement remembers it (F19.23).
+package struct CallingKey: Hashable, Sendable {
+  package var id: Text?
+  /// Its grant of `in-folder`: `write`, `read`, or nothing.
+  package var grant: Text?
+
+  package init(_ key: JSON) {
+    id = key["id"]?.text
+    grant = Self.grant("in-folder", in: key["edge_permissions"]?.object ?? JSONObject())
+  }
+
+  /// F-W4: the exact name, then the longest `prefix.*` that equals or contains it, then `*`.
+  package static func grant(_ name: Text, in map: JSONObject) -> Text? {
+    if let exact = map[name]?.text { return exact }
+    var best: (length: Int, grant: Text?)?
+    for member in map.members where member.key.bytes.suffix(2).elementsEqual(".*".utf8) {
+      let prefix = Array(member.key.bytes.dropLast(2))
+      let covers = name.bytes == prefix || name.bytes.starts(with: prefix + [UInt8(ascii: ".")])
+      if covers, prefix.count > best?.length ?? -1 { best = (prefix.count, member.value.text) }
+    }
+    return best.map(\.grant) ?? map["*"]?.text
+  }
+}
