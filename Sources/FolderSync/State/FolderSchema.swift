@@ -38,6 +38,14 @@ enum FolderSchema {
       facts TEXT NOT NULL
     ) WITHOUT ROWID;
 
+    -- Files an exchange displaced, kept under a temporary name until looked at again (P1.4).
+    CREATE TABLE IF NOT EXISTS displaced (
+      temporary BLOB PRIMARY KEY,
+      path BLOB NOT NULL,
+      hash TEXT NOT NULL,
+      landed TEXT NOT NULL
+    ) WITHOUT ROWID;
+
     -- Placements the server refused (F19.23).
     CREATE TABLE IF NOT EXISTS refused_placement (
       item TEXT PRIMARY KEY,

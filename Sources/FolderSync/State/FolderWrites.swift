@@ -44,10 +44,16 @@ package struct LandingRecord: Hashable, Sendable {
   /// A file of ours to take away once this one landed: its path and the bytes it must hold (a move).
   package var leaves: PathBytes?
   package var leavesHash: ContentHash?
+  /// The temporary file it lands from, and the bytes it replaces: after an exchange the one holds the other (P1.4).
+  package var temporary: PathBytes?
+  package var replaces: ContentHash?
 
   package init(
-    path: PathBytes, hash: ContentHash?, binding: Binding, leaves: PathBytes? = nil, leavesHash: ContentHash? = nil
+    path: PathBytes, hash: ContentHash?, binding: Binding, leaves: PathBytes? = nil, leavesHash: ContentHash? = nil,
+    temporary: PathBytes? = nil, replaces: ContentHash? = nil
   ) {
+    self.temporary = temporary
+    self.replaces = replaces
     self.path = path
     self.hash = hash
     self.binding = binding
@@ -97,6 +103,8 @@ extension FolderStore {
     var facts = members(["binding": landing.binding.json])
     if let leaves = landing.leaves { facts["leaves"] = .string(leaves.text) }
     if let hash = landing.leavesHash { facts["leaves_hash"] = .string(hash.hex) }
+    if let temporary = landing.temporary { facts["temporary"] = .string(temporary.text) }
+    if let hash = landing.replaces { facts["replaces"] = .string(hash.hex) }
     try database.run(
       "INSERT OR REPLACE INTO landing (path, hash, facts) VALUES (?, ?, ?)", landing.path, landing.hash,
       Text(bytes: JSON.object(facts).write()))
@@ -111,12 +119,36 @@ extension FolderStore {
       return LandingRecord(
         path: path, hash: row.optionalText(1).flatMap { ContentHash($0) }, binding: binding,
         leaves: facts["leaves"]?.text.map { PathBytes($0) },
-        leavesHash: facts["leaves_hash"]?.text.flatMap { ContentHash($0) })
+        leavesHash: facts["leaves_hash"]?.text.flatMap { ContentHash($0) },
+        temporary: facts["temporary"]?.text.map { PathBytes($0) },
+        replaces: facts["replaces"]?.text.flatMap { ContentHash($0) })
     }.compactMap { $0 }
   }
 
   package func forgetLanding(at path: PathBytes) throws(SQLiteError) {
     try database.run("DELETE FROM landing WHERE path = ?", path)
+  }
+
+  // MARK: Displaced files
+
+  package func record(_ displaced: DisplacedFile) throws(SQLiteError) {
+    try database.run(
+      "INSERT OR REPLACE INTO displaced (temporary, path, hash, landed) VALUES (?, ?, ?, ?)", displaced.temporary,
+      displaced.path, displaced.hash, displaced.landed)
+  }
+
+  package func displaced() throws(SQLiteError) -> [DisplacedFile] {
+    try database.all("SELECT temporary, path, hash, landed FROM displaced ORDER BY temporary") {
+      (row) throws(SQLiteError) -> DisplacedFile? in
+      guard let temporary = row.path(0), let path = row.path(1), let hash = ContentHash(row.text(2)),
+        let landed = ContentHash(row.text(3))
+      else { return nil }
+      return DisplacedFile(path: path, temporary: temporary, hash: hash, landed: landed)
+    }.compactMap { $0 }
+  }
+
+  package func forgetDisplaced(_ temporary: PathBytes) throws(SQLiteError) {
+    try database.run("DELETE FROM displaced WHERE temporary = ?", temporary)
   }
 
   // MARK: Refused placements

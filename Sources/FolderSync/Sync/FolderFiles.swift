@@ -55,27 +55,8 @@ extension FolderEngine {
   /// Whether the volume keeps permissions (F50.5, X25), asked once per process and folder.
   func keepsPermissions(in root: any Directory) throws -> Bool {
     if let keepsPermissions { return keepsPermissions }
-    let keeps = probePermissions(root)
+    let keeps = FolderSync.keepsPermissions(root)
     keepsPermissions = keeps
     return keeps
-  }
-
-  private func probePermissions(_ root: any Directory) -> Bool {
-    let name: PathBytes = ".permission-probe"
-    do throws(FileError) {
-      let state = try root.directory(stateDirectoryName)
-      // What is found there is left alone and reads as not kept.
-      let probe = try state.create(name, mode: 0o600, exactMode: true)
-      try probe.close()
-      var keeps = true
-      do throws(FileError) {
-        try state.setMode(name, 0o600)
-        if try state.status(of: name)?.isExecutable != false { keeps = false }
-        try state.setMode(name, 0o700)
-        if try state.status(of: name)?.isExecutable != true { keeps = false }
-      } catch { keeps = false }
-      try state.unlink(name)
-      return keeps
-    } catch { return false }
   }
 }

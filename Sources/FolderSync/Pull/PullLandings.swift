@@ -1,0 +1,112 @@
+import MarfaBase
+import MarfaCopy
+
+/// Landing in batches: one commit of what will land, the renames, one sync a directory, one commit that it landed
+/// (X15.5, F20.4).
+extension PullPass {
+  func add(_ landing: PlannedLanding) throws {
+    planned.append(landing)
+    if case .bytes(let bytes) = landing.wish.content { plannedBytes += bytes.count }
+    if planned.count >= Landing.batchFiles || plannedBytes >= Landing.batchBytes { try flush() }
+  }
+
+  func flush() throws {
+    guard !planned.isEmpty else { return }
+    let batch = planned
+    planned = []
+    plannedBytes = 0
+    try folder.checkStop()
+    var prepared: [(plan: PlannedLanding, file: PreparedLanding)] = []
+    for plan in batch {
+      if isFull {
+        tell(plan.wish.path, .unwritten, "the disk is full", plan.binding.item)
+        continue
+      }
+      do throws(LandingFailure) { prepared.append((plan, try landing.prepare(plan.wish))) } catch {
+        try failed(plan, error)
+      }
+    }
+    try folder.commit {
+      for (plan, file) in prepared { try folder.store.record(record(plan, file)) }
+    }
+    var landed: [(plan: PlannedLanding, file: LandedFile)] = []
+    for (plan, file) in prepared {
+      do throws(LandingFailure) { landed.append((plan, try landing.publish(file))) } catch {
+        try folder.store.forgetLanding(at: file.path)
+        try failed(plan, error)
+      }
+    }
+    do throws(LandingFailure) { try landing.syncDirectories() } catch {
+      folder.context.log.write("a directory could not be synced: \(error.reason)")
+    }
+    try folder.commit {
+      for (plan, file) in landed {
+        try folder.store.save(settled(plan, file))
+        if let displaced = file.displaced { try folder.store.record(displaced) }
+        if plan.leaves == nil { try folder.store.forgetLanding(at: file.path) }
+      }
+    }
+    for (plan, file) in landed { try finish(plan, file) }
+  }
+
+  private func record(_ plan: PlannedLanding, _ file: PreparedLanding) -> LandingRecord {
+    var binding = plan.binding
+    binding.path = file.path
+    binding.readHash = file.hash
+    binding.writtenHash = file.hash
+    let replaces: ContentHash?
+    if case .bytes(let hash) = file.expected { replaces = hash } else { replaces = nil }
+    return LandingRecord(
+      path: file.path, hash: file.hash, binding: binding, leaves: plan.leaves?.path, leavesHash: plan.leaves?.hash,
+      temporary: file.temporary, replaces: replaces)
+  }
+
+  private func settled(_ plan: PlannedLanding, _ file: LandedFile) -> Binding {
+    var binding = plan.binding
+    binding.path = file.path
+    binding.readHash = file.hash
+    binding.writtenHash = file.hash
+    binding.identity = file.status.identity.map { StoredIdentity($0, rootDevice: rootDevice) }
+    binding.seen = SeenStat(file.status, readAt: folder.now)
+    bindings[binding.item] = binding
+    return binding
+  }
+
+  private func finish(_ plan: PlannedLanding, _ file: LandedFile) throws {
+    switch plan.count {
+    case .written: report.written += 1
+    case .rewritten: report.rewritten += 1
+    case .moved: report.moved += 1
+    case .revived: report.revived += 1
+    }
+    if plan.isBeside { report.beside += 1 }
+    disk.came(file.path)
+    if let leaves = plan.leaves {
+      // Changed meanwhile, the old one stays: a person's save (F20.11).
+      if case .removed = landing.remove(leaves.path, holding: leaves.hash) { disk.went(leaves.path) }
+      try folder.store.forgetLanding(at: file.path)
+    }
+    if let displaced = file.displaced, let told = try folder.settle(displaced, landing) { report.flagged.append(told) }
+    if let blob = plan.blob, try !folder.isUploading(blob) { folder.copy.blobs.remove(blob) }
+  }
+
+  private func failed(_ plan: PlannedLanding, _ failure: LandingFailure) throws {
+    let path = plan.leaves?.path ?? plan.wish.path
+    switch failure.kind {
+    case .outside: tell(path, .outside, failure.reason, plan.binding.item)
+    case .storageFull:
+      isFull = true
+      tell(path, .unwritten, failure.reason, plan.binding.item)
+    case .changed, .refused: tell(path, .unwritten, failure.reason, plan.binding.item)
+    case .rootGone:
+      tell(path, .unwritten, failure.reason, plan.binding.item)
+    }
+  }
+}
+
+extension FolderEngine {
+  /// Whether an upload the server has not taken names these bytes (F37.4).
+  func isUploading(_ hash: ContentHash) throws -> Bool {
+    try copy.queue.all().contains { $0.kind == .uploadBlob && $0.blob == hash && $0.verdict?.isSuccess != true }
+  }
+}

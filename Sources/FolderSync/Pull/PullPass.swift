@@ -1,0 +1,205 @@
+import Glibc
+import MarfaBase
+import MarfaCopy
+
+/// One pull: the directory is brought in line with the copy. It scans nothing; what a person changed since the last scan
+/// is left for the next.
+final class PullPass {
+  let folder: FolderEngine
+  let facts: PassFacts
+  let root: any Directory
+  let landing: Landing
+  let walked: WalkResult
+  let rootDevice: UInt64
+  let disk: DiskNames
+  var report = FolderPull()
+  var bindings: [EntityID: Binding] = [:]
+  var held: Set<EntityID> = []
+  var places: [EntityID: Place] = [:]
+  /// Files by path as the walk found them.
+  let found: [PathBytes: FileStatus]
+  /// What each bound file gave when it was read.
+  var readings: [EntityID: FileReading] = [:]
+  var planned: [PlannedLanding] = []
+  var plannedBytes = 0
+  /// Whether the disk filled up under this pull (P5.2).
+  var isFull = false
+  /// Attachments and where files here embed them (F12.33).
+  var embedded: [EntityID: PathBytes] = [:]
+  /// Only the plan is read: nothing is written or queued (F54.3).
+  let plansOnly: Bool
+  var plan = FolderPlan(write: 0, send: 0, beside: 0)
+
+  init(_ folder: FolderEngine, _ facts: PassFacts, root: any Directory, plansOnly: Bool = false) throws {
+    self.folder = folder
+    self.facts = facts
+    self.root = root
+    self.plansOnly = plansOnly
+    landing = folder.landing(in: root)
+    walked = try walk(root: root, lists: facts.lists, now: folder.now, stop: folder.stop)
+    rootDevice = walked.rootDevice
+    disk = DiskNames(root: root)
+    found = Dictionary(walked.files.map { ($0.path, $0.status) }) { first, _ in first }
+  }
+
+  func run() throws -> FolderPull {
+    for binding in try folder.store.bindings() { bindings[binding.item] = binding }
+    let matching = try folder.copy.items(matching: facts.search)
+    held = Set(matching)
+    try findEmbedded()
+    try rank()
+    tellUncarried()
+    var order = Array(held.union(bindings.keys)).sorted { left, right in
+      let (one, other) = (places[left]?.path ?? bindings[left]?.path, places[right]?.path ?? bindings[right]?.path)
+      switch (one, other) {
+      case (let one?, let other?): return one == other ? left < right : one < other
+      case (.some, nil): return true
+      case (nil, .some): return false
+      case (nil, nil): return left < right
+      }
+    }
+    // Files that go first, then moves, so that a file wanting a path whose file moves away finds it free (F19.16).
+    try removeDepartures(order)
+    let leaving = Set(removedItems)
+    order.removeAll { leaving.contains($0) }
+    for item in order where moves(item) { try bring(item) }
+    try flush()
+    for item in order where !moves(item) || unfinished.contains(item) { try bring(item) }
+    try flush()
+    // Those that waited for a place another item left in this pull.
+    let waiting = waits
+    waits = []
+    for item in waiting { try bring(item, isLast: true) }
+    try flush()
+    if !plansOnly { try queuePlacements(order) }
+    report.unplaced = try folder.standingRefusals()
+    report.flagged.sort { ($0.path, $0.flag, $0.item ?? "") < ($1.path, $1.flag, $1.item ?? "") }
+    return report
+  }
+
+  var removedItems: [EntityID] = []
+  var unfinished: Set<EntityID> = []
+  var waits: [EntityID] = []
+
+  private func moves(_ item: EntityID) -> Bool {
+    guard let binding = bindings[item], binding.missingSince == nil, let place = places[item] else { return false }
+    return place.path != binding.path
+  }
+
+  // MARK: Membership
+
+  func membership(of item: EntityID, _ row: Item?) throws -> PullSituation.Membership {
+    guard let row else { return try folder.copy.isPurged(item) ? .purged : .lost }
+    if held.contains(item) { return .held }
+    if row.isTrashed { return .leftByState }
+    if embedded[item] != nil { return .held }
+    return facts.search.states.contains(row.state) ? .leftOtherwise : .leftByState
+  }
+
+  /// What stands at a binding's path (F32, F35). Bytes are read, and kept for the comparison.
+  func fileNow(_ binding: Binding) -> PullSituation.File {
+    guard found[binding.path] != nil else {
+      switch walked.reach(of: binding.path, seen: binding.identity) {
+      case .looked: return .missing
+      case .leftOut, .unreadable, .unmounted: return .unreached
+      }
+    }
+    switch folder.read(binding.path, in: root, keeping: binding.form != .bytes) {
+    case .gone: return .missing
+    case .failed(let error): return .unreadable(error.reason)
+    case .read(let reading):
+      guard reading.isSettled else { return .changed }
+      readings[binding.item] = reading
+      if binding.isOwn(reading.hash) { return .own }
+      return reading.hash == binding.readHash ? .asScanned : .changed
+    }
+  }
+
+  private func tellUncarried() {
+    var told: Set<UncarriedProperty> = []
+    for item in held {
+      guard let row = try? folder.copy.item(item), let type = facts.catalog.type(row.type), !type.isFileType else { continue }
+      for field in type.fields where facts.names.reserved.contains(field.name) {
+        told.insert(UncarriedProperty(type: row.type.string, property: field.name.string))
+      }
+    }
+    report.uncarried = told.sorted()
+  }
+
+  // MARK: Departures (F35, F46.3)
+
+  private func removeDepartures(_ order: [EntityID]) throws {
+    var leaving: [(binding: Binding, purged: Bool)] = []
+    for item in order {
+      guard let binding = bindings[item] else { continue }
+      let membership = try membership(of: item, try folder.copy.item(item))
+      guard membership == .leftByState || membership == .purged else { continue }
+      removedItems.append(item)
+      switch decidePull(PullSituation(membership: membership, file: fileNow(binding), isHeld: isLeft(binding))) {
+      case .remove(let purged): leaving.append((binding, purged))
+      case .keep: report.kept += 1
+      case .unwritten(let reason): tell(binding.path, .unwritten, reason, item)
+      default: break
+      }
+    }
+    let settings = facts.settings
+    if isLargeRemoval(
+      leaving.count, ofBound: bindings.count, files: settings.removalFiles, fraction: settings.removalFraction)
+    {
+      report.paused = leaving.count
+      let paused = Dictionary(leaving.map { ($0.binding.item, $0.purged) }) { first, _ in first }
+      return try folder.commit { try folder.store.setPaused(.pull, paused) }
+    }
+    if !plansOnly { try folder.commit { try folder.store.setPaused(.pull, [:]) } }
+    for departure in leaving where !plansOnly { try takeAway(departure.binding, purged: departure.purged) }
+    try? landing.syncDirectories()
+  }
+
+  /// Takes away the file of an item that left: its record and the end of its placement commit first (F44.19).
+  func takeAway(_ binding: Binding, purged: Bool) throws {
+    try folder.checkStop()
+    guard let hash = readings[binding.item]?.hash else { return }
+    var ended = false
+    try folder.commit {
+      var kept = binding
+      kept.writtenHash = hash
+      try folder.store.record(LandingRecord(path: binding.path, hash: nil, binding: kept))
+      if !purged { ended = try folder.endPlacement(of: binding.item) }
+      try folder.unbind(binding)
+    }
+    switch landing.remove(binding.path, holding: hash) {
+    case .removed, .absent:
+      report.removed += 1
+      if purged { report.purged += 1 }
+      if ended { report.ended += 1 }
+      disk.went(binding.path)
+      bindings[binding.item] = nil
+      try folder.store.forgetLanding(at: binding.path)
+      try folder.release(binding.item)
+    case .stays(let failure):
+      try folder.commit {
+        try folder.store.save(binding)
+        try folder.store.forgetLanding(at: binding.path)
+        if ended { try folder.withdrawEnd(of: binding.item) }
+      }
+      if failure.kind == .changed { report.kept += 1 } else { tell(binding.path, .unwritten, failure.reason, binding.item) }
+    }
+  }
+
+  func isLeft(_ binding: Binding) -> Bool {
+    if !binding.refusals.isEmpty || binding.setAside != nil { return true }
+    guard let hold = binding.hold else { return false }
+    return hold.flag != .behind
+  }
+
+  func tell(_ path: PathBytes, _ flag: Flag, _ reason: String, _ item: EntityID) {
+    switch flag {
+    case .unwritten: report.unwritten += 1
+    case .outside: report.outside += 1
+    case .unsuited: report.unsuited += 1
+    case .absent: report.absent += 1
+    default: break
+    }
+    report.flagged.append(FlaggedFile(path, flag, reason, item: item))
+  }
+}

@@ -1,0 +1,122 @@
+import MarfaBase
+import MarfaCopy
+
+/// Where each item's file goes (F19).
+extension PullPass {
+  func rank() throws {
+    var wishes: [PlacementWish] = []
+    for item in held.union(bindings.keys) {
+      guard let row = try folder.copy.item(item) else { continue }
+      let membership = try membership(of: item, row)
+      guard membership == .held || membership == .leftOtherwise, membership == .held || bindings[item] != nil else {
+        continue
+      }
+      if membership == .held, bindings[item] == nil, facts.isFileItem(row.type), !writes(row) { continue }
+      guard let wish = try wish(of: row) else { continue }
+      wishes.append(wish)
+    }
+    places = rankPlacements(wishes) { [disk] path, own in disk.isTaken(path, but: own) }
+  }
+
+  /// A file item of a type the search holds, or one embedded here.
+  private func writes(_ row: Item) -> Bool { held.contains(row.id) || embedded[row.id] != nil }
+
+  /// The path an item asks for; nil where this folder does not write it, which is told (F19.18, F19.19).
+  private func wish(of row: Item) throws -> PlacementWish? {
+    let binding = bindings[row.id]
+    let own = binding.flatMap { $0.missingSince == nil ? $0.path : nil }
+    let edge = try folder.placement(of: row.id)
+    let isServers = try edge.map { try folder.copy.serverEdge($0.id) != nil } ?? false
+    let isFile = facts.isFileItem(row.type)
+    var path: PathBytes
+    if let embed = embedded[row.id] {
+      path = embed
+    } else if let text = edge?.properties["path"]?.text {
+      switch PlacementPath(text) {
+      case .inside(let inside): path = inside
+      case .outside(let reason):
+        tell(own ?? PathBytes(text), .outside, reason, row.id)
+        return nil
+      }
+    } else if let own {
+      path = own
+    } else {
+      path = madePath(of: row)
+    }
+    if let own, own.nameKey == path.nameKey { path = own } else { path = disk.spelled(path) }
+    let mime = row.properties["mime_type"]?.text
+    if own == nil || own != path, isUnsuited(path, isFileItem: isFile, mimeType: mime) {
+      tell(own ?? path, .unsuited, "its placement would make the file another kind than the item", row.id)
+      return nil
+    }
+    if !facts.lists.takes(path) {
+      if own != path || found[path] == nil {
+        tell(own ?? path, .outside, "the folder's lists do not take this path", row.id)
+        return nil
+      }
+    }
+    if walked.nestedFolders.contains(where: { $0.contains(path) }) {
+      tell(own ?? path, .outside, "it lies in another folder's directory", row.id)
+      return nil
+    }
+    return PlacementWish(
+      item: row.id, path: path, placement: edge.flatMap { isServers ? ($0.createdAt, $0.id) : nil }, own: own)
+  }
+
+  /// The path made of an item's title, under its type's first placement (F19.6, F58).
+  private func madePath(of row: Item) -> PathBytes {
+    let title = row.properties[facts.titleField(of: row.type)]?.text ?? ""
+    let name = facts.isFileItem(row.type) ? DocumentNames.file(title: title) : DocumentNames.document(title: title)
+    for type in facts.catalog.chain(row.type) {
+      if let directory = facts.settings.firstPlacement[type],
+        case .inside(let inside) = PlacementPath(directory)
+      {
+        return inside.appending(name)
+      }
+    }
+    return name
+  }
+
+  // MARK: Placements the pull queues (F19.7, F19.15)
+
+  func queuePlacements(_ order: [EntityID]) throws {
+    for item in order {
+      guard let place = places[item], let binding = bindings[item], binding.missingSince == nil,
+        binding.path == place.path, let row = try folder.copy.item(item),
+        try membership(of: item, row) == .held || place.isBeside
+      else { continue }
+      let queued = try folder.commit { try folder.place(item, at: place.path) }
+      if queued { report.placed += 1 }
+    }
+  }
+}
+
+extension FolderEngine {
+  /// Placements refused that are held back now (F19.22); one of an item the copy lost is forgotten (F86).
+  func standingRefusals() throws -> Int {
+    var count = 0
+    for refused in try store.refusedPlacements() {
+      if try copy.item(refused.item) == nil {
+        try store.forgetRefusedPlacement(of: refused.item)
+      } else {
+        count += 1
+      }
+    }
+    return count
+  }
+
+  /// Lets the pins of an item go where no file here is its file or writes an edge to it (F35.6, F11.24).
+  func release(_ item: EntityID) throws {
+    if try store.binding(of: item) == nil { try copy.unpin(item, owner: Pin.file) }
+  }
+
+  /// Takes back an end of a placement queued in this pass, whose file stays after all (F44.18).
+  func withdrawEnd(of item: EntityID) throws {
+    for write in try store.writes(of: item) where write.role == .end {
+      if let queued = try copy.queue.write(write.id), queued.verdict == nil {
+        try copy.queue.withdraw(write.id)
+        try store.unlink(write.id)
+      }
+    }
+  }
+}
