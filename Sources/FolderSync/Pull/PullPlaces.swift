@@ -113,8 +113,8 @@ extension FolderEngine {
   /// Takes back an end of a placement queued in this pass, whose file stays after all (F44.18).
   func withdrawEnd(of item: EntityID) throws {
     for write in try store.writes(of: item) where write.role == .end {
-      if let queued = try copy.queue.write(write.id), queued.verdict == nil {
-        try copy.queue.withdraw(write.id)
+      if let queued = try copy.queue.write(write.id), queued.verdict == nil, let edge = queued.edgeID {
+        _ = try copy.queue.giveWay(edge: edge)
         try store.unlink(write.id)
       }
     }

@@ -41,7 +41,7 @@ extension PullPass {
     of row: Item, body: Text, document: Document?, binding: Binding?
   ) throws -> [EdgeContent] {
     let path = places[row.id]?.path ?? binding?.path ?? .empty
-    let references = BodyReferences.find(in: body.bytes, kind: .markdown)
+    let references = BodyReferences(body: body, kind: .markdown)
     let edges = try folder.copy.edges(from: row.id) + folder.copy.edges(to: row.id)
     let resolver = linkResolver
     var linked: Set<EntityID> = []
@@ -148,7 +148,7 @@ extension PullPass {
       guard let (type, isReverse) = facts.catalog.edgeType(named: line.key) else { continue }
       for case .link(let link) in line.targets { show(type.id, !isReverse, items(link), .line) }
     }
-    let references = BodyReferences.find(in: document.body.bytes, kind: document.kind)
+    let references = BodyReferences(body: document.body, kind: document.kind)
     for link in references.links { show(PassFacts.references, true, items(link.text), .link) }
     // What the file showed before and the copy still holds stays shown: an edge is never forgotten by a write of ours.
     for kept in binding?.edges ?? [] where !shown.contains(where: { $0.edge == kept.edge }) {
@@ -185,7 +185,7 @@ extension PullPass {
       let attached = try folder.copy.edges(to: item, type: PassFacts.attachedTo).map(\.source)
       let body = row.properties[facts.bodyField(of: row.type)]?.text ?? ""
       guard !attached.isEmpty || body.bytes.contains(UInt8(ascii: "!")) else { continue }
-      let references = BodyReferences.find(in: body.bytes, kind: .markdown)
+      let references = BodyReferences(body: body, kind: .markdown)
       guard !references.embeds.isEmpty else { continue }
       let own = bindings[item]?.path ?? placedPath(of: row)
       for embed in references.embeds { try place(embed, in: own, attached) }

@@ -40,6 +40,6 @@ struct ScanFile {
   }
 
   func references(_ document: Document) -> BodyReferences {
-    BodyReferences.read(document.body.bytes, kind: document.kind)
+    BodyReferences(body: document.body, kind: document.kind)
   }
 }
