@@ -5,7 +5,9 @@ import MarfaCopy
 /// displaced file not yet let go.
 extension FolderEngine {
   func landing(in root: any Directory) -> Landing {
-    Landing(root: root, context: context) { [identity, context] in identity.check(context.files) }
+    Landing(root: root, files: context.files, clock: context.clock, door: context.door) { [identity, context] in
+      identity.check(context.files)
+    }
   }
 
   /// Runs at the start of every scan and pull.

@@ -144,7 +144,7 @@ final class PullPass {
     }
     let settings = facts.settings
     if isLargeRemoval(
-      leaving.count, ofBound: bindings.count, files: settings.removalFiles, fraction: settings.removalFraction)
+      leaving.count, ofBound: bindings.count, files: settings.removalThreshold.files, fraction: settings.removalThreshold.fraction)
     {
       report.paused = leaving.count
       let paused = Dictionary(leaving.map { ($0.binding.item, $0.purged) }) { first, _ in first }

@@ -69,7 +69,7 @@ extension PullPass {
     let name = facts.isFileItem(row.type) ? DocumentNames.file(title: title) : DocumentNames.document(title: title)
     for type in facts.catalog.chain(row.type) {
       if let directory = facts.settings.firstPlacement[type],
-        case .inside(let inside) = PlacementPath(directory)
+        case .inside(let inside) = PlacementPath(directory.text)
       {
         return inside.appending(name)
       }

@@ -18,7 +18,6 @@ final class NameLookups {
   private var titledItems: [NameKey: Set<EntityID>] = [:]
   private var outcomes: [Text: Outcome] = [:]
   private var isAway = false
-  private lazy var titleFields: [Text] = Array(Set(facts.catalog.types.values.map(\.titleField))).sorted()
 
   init(folder: FolderEngine, facts: PassFacts, asksServer: Bool) {
     self.folder = folder
@@ -33,18 +32,9 @@ final class NameLookups {
   func ask(_ name: Text) throws -> Outcome {
     if let known = outcomes[name] { return known }
     guard asksServer, !isAway, folder.copy.server.endpoint != nil else { return .waits }
-    var forms = [name]
-    if let composed = nfc(name.bytes) { forms.append(Text(bytes: composed)) }
-    if let apart = nfd(name.bytes) { forms.append(Text(bytes: apart)) }
-    var seen: Set<Text> = []
-    forms = forms.filter { seen.insert($0).inserted }
     let outcome: Outcome
     do throws(MarfaError) {
-      let found = try folder.copy.server.lookUp(name: name, forms: forms, titleFields: titleFields, view: nil)
-      for item in found where !item.isTrashed {
-        guard let title = item.properties[facts.titleField(of: item.type)]?.text else { continue }
-        titledItems[NameKey(title), default: []].insert(item.id)
-      }
+      for item in try folder.copy.lookUp(name: name) { titledItems[NameKey(name), default: []].insert(item.id) }
       outcome = .asked
     } catch {
       if error.isEnvironmental {

@@ -51,7 +51,10 @@ extension FolderEngine {
     let properties = members(["path": .string(path.text)])
     let queued: QueuedWrite
     if let edge {
-      queued = try copy.queue.updateEdge(edge.id, version: edge.version, properties: properties)
+      guard let update = try copy.queue.updateEdge(edge.id, version: edge.version, properties: properties) else {
+        return false
+      }
+      queued = update
     } else {
       queued = try copy.queue.createEdge(
         EdgeDraft(

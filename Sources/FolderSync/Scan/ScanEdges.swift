@@ -64,8 +64,10 @@ extension ScanPass {
           type, source: isSource ? item : other, target: isSource ? other : item, item: item, detail: nil)
         binding.edges.append(ShownEdge(edge: id, type: type, other: other, place: place))
       case .move(let edge, let version, _, let isSource, let other, _):
-        let queued = try folder.copy.queue.updateEdge(
-          edge, version: version, source: isSource ? nil : other, target: isSource ? other : nil)
+        guard
+          let queued = try folder.copy.queue.updateEdge(
+            edge, version: version, source: isSource ? nil : other, target: isSource ? other : nil)
+        else { return }
         try folder.store.link(FolderWrite(id: queued.id, item: item, role: .edge, detail: edge.text))
       case .delete(let edge):
         guard try folder.copy.edge(edge) != nil else { return }
@@ -90,9 +92,9 @@ extension ScanPass {
 
   /// The default edges of a new file, but for the types its own lines name (F3.7, F3.8).
   private func defaultEdges(_ statement: EdgeStatement) -> [(type: Text, isSource: Bool, other: EntityID)] {
-    facts.settings.defaults.edges.flatMap { type, targets in
-      statement.namedTypes.contains(type)
-        ? [] : targets.map { (type: type, isSource: type != "parent-of", other: $0) }
+    facts.settings.defaults.edges.flatMap { edges in
+      statement.namedTypes.contains(edges.type)
+        ? [] : edges.items.map { (type: edges.type, isSource: edges.type != "parent-of", other: $0) }
     }
   }
 }

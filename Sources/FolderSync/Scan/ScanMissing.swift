@@ -29,7 +29,7 @@ extension ScanPass {
 
     let settings = facts.settings
     let large = isLargeRemoval(
-      missing.count, ofBound: bindings.count, files: settings.removalFiles, fraction: settings.removalFraction)
+      missing.count, ofBound: bindings.count, files: settings.removalThreshold.files, fraction: settings.removalThreshold.fraction)
     let others = try OtherFolders.read(for: folder, noting: &report)
     for binding in missing {
       try folder.checkStop()

@@ -84,7 +84,7 @@ extension ScanPass {
           if let lost { try endLost(lost, at: file.path) }
           let queued = try folder.copy.queue.createItem(
             ItemDraft(
-              id: id, type: type, tier: own.tier, properties: properties, occurredAt: fields.occurredAt?.text))
+              id: id, type: type, properties: properties, tier: own.tier, occurredAt: fields.occurredAt?.text))
           try folder.store.link(
             FolderWrite(id: queued.id, item: id, role: .create, detail: Text(made.showed?.digest.hex ?? "")))
           try tagAndPlace(id, tags: tags, archived: own.state == "archived", binding: made)
@@ -148,8 +148,8 @@ extension ScanPass {
           try folder.store.link(FolderWrite(id: upload.id, item: id, role: .upload))
           let queued = try folder.copy.queue.createItem(
             ItemDraft(
-              id: id, type: facts.fileType(of: file.path), tier: defaults.tier ?? facts.search.tier,
-              properties: properties, upload: upload.id))
+              id: id, type: facts.fileType(of: file.path), properties: properties,
+              tier: defaults.tier ?? facts.search.tier, upload: upload.id))
           try folder.store.link(FolderWrite(id: queued.id, item: id, role: .create))
           try tagAndPlace(id, tags: Set(defaults.tags), archived: false, binding: made)
         }
@@ -201,13 +201,15 @@ extension ScanPass {
     try group { [self] in
       do {
         try folder.commit {
+          var upload: EntityID?
           if uploads {
             let mime = MIMETypes.type(of: file.path.name) ?? MIMETypes.fallback
-            let upload = try folder.upload(file.path, in: root, expecting: hash, mimeType: Text(mime))
-            try folder.store.link(FolderWrite(id: upload.id, item: row.id, role: .upload))
+            let queued = try folder.upload(file.path, in: root, expecting: hash, mimeType: Text(mime))
+            try folder.store.link(FolderWrite(id: queued.id, item: row.id, role: .upload))
+            upload = queued.id
           }
           let queued = try folder.copy.queue.updateItem(
-            row.id, ItemEdit(properties: properties, mode: .merge, version: row.version))
+            row.id, ItemEdit(properties: properties, mode: .merge, version: row.version, upload: upload))
           try folder.store.link(FolderWrite(id: queued.id, item: row.id, role: .edit))
           try record(planned, placing: places ? row : nil)
         }

@@ -35,6 +35,8 @@ package final class FolderStore {
     case store
     /// The `system.folder` row's id.
     case folder
+    /// The settings row as an add read it, until a fill holds it.
+    case row
     /// The address the folder was added with (N2.11).
     case server
     /// `waiting` until the first sync is confirmed (F54.1).

@@ -35,13 +35,19 @@ package final class FolderEngine {
   /// What a pass goes by: one reading of catalog and settings (F9, F25.15: the copy's row, never the file's text).
   package func facts() throws -> PassFacts {
     let catalog = try copy.catalog()
-    guard let row = try copy.item(folderID) else {
+    guard let row = try settingsRow() else {
       throw MarfaError(
         .notFound, "the folder \(folderID) that \(root) follows is not readable; the key may lack system.folder:read",
         server: .init(status: 404, code: "item_not_found"))
     }
-    let settings = try FolderSettings.following(row, catalog: catalog)
-    return try PassFacts(folder: folderID, row: row, catalog: catalog, settings: settings)
+    return try PassFacts(folder: folderID, row: row, catalog: catalog)
+  }
+
+  /// The settings row: the copy's, or before a fill brought it the one an add read.
+  package func settingsRow() throws -> Item? {
+    if let row = try copy.item(folderID) { return row }
+    guard let kept = try store.fact(.row), let json = try? JSON(parsing: kept.bytes) else { return nil }
+    return Item(row: json)
   }
 
   /// Refuses where the copy cannot answer (F40.8).
@@ -81,7 +87,20 @@ package struct PassFacts {
   package let search: FolderSearch
   package let lists: PathLists
 
-  package init(folder: EntityID, row: Item, catalog: Catalog, settings: FolderSettings) throws {
+  package init(folder: EntityID, row: Item, catalog: Catalog) throws {
+    guard row.type == "system.folder" else { throw MarfaError(.invalid, "\(folder) is no folder but a \(row.type)") }
+    guard row.state != "revoked" else {
+      throw MarfaError(.invalid, "the folder \(row.properties["title"]?.text ?? folder.text) (\(folder)) is revoked")
+    }
+    let settings: FolderSettings
+    do throws(FolderSettings.Refusal) {
+      settings = try FolderSettings(row: row.properties, checks: Self.checks(catalog))
+    } catch {
+      throw MarfaError(
+        .invalid,
+        "no folder follows the setting \(error.description); `marfa-folders settings change \(folder)` changes it")
+    }
+
     self.folder = folder
     self.row = row
     self.catalog = catalog
@@ -93,8 +112,27 @@ package struct PassFacts {
       if let reverse = type.reverseName { keys.append(reverse) }
     }
     vocabulary = EdgeVocabulary(names: keys)
-    search = settings.search
+    let held = settings.search
+    search = FolderSearch(
+      types: held.types, tier: held.tier, states: held.states.map(\.text), filter: held.filter, beneath: held.beneath)
     lists = try PathLists(include: settings.include, ignore: settings.ignore)
+  }
+
+  /// What the settings are checked by.
+  package static func checks(_ catalog: Catalog) -> FolderSettings.Checks {
+    FolderSettings.Checks(
+      filter: { text in
+        do throws(MarfaError) {
+          return try Filter(text).hasBackref ? "a backref is a condition no folder follows" : nil
+        } catch { return error.message }
+      },
+      pattern: { line in
+        do throws(PatternRefusal) {
+          _ = try PathLists(include: [line], ignore: [])
+          return nil
+        } catch { return error.reason }
+      },
+      holds: { types, type in types.isEmpty || types.contains { catalog.isType(type, under: $0) } })
   }
 
   /// The slice a copy of this folder holds (F2.4, F11.25, F12.39): the search's types and tier, every edge type written

@@ -41,7 +41,7 @@ extension WorkingCopy {
     return PinReport(id: id, pinned: true, wasPinned: wasPinned)
   }
 
-  private func record(pin id: EntityID, _ owner: Text) throws(MarfaError) {
+  func record(pin id: EntityID, _ owner: Text) throws(MarfaError) {
     try store.read { try database.run("INSERT OR IGNORE INTO pin (item, owner) VALUES (?, ?)", id, owner) }
     try bumpPins()
   }
@@ -151,5 +151,14 @@ extension WorkingCopy {
     // A listing that names no type leaves the system types out.
     let system = try certifiedPage("/items", query: query + [("type", "system.*")], view: view)
     return try system.rows.first.map { (json) throws(MarfaError) in try row(json) }
+  }
+}
+
+extension WorkingCopy {
+  /// Pins a row the copy holds already with the edges it draws, without a request: a fill reads it by id only where its
+  /// slice does not bring it (D1.18).
+  package func pinHeld(_ id: EntityID, owner: Text) throws(MarfaError) {
+    try requireWriter()
+    try store.transaction { try record(pin: id, owner) }
   }
 }

@@ -1,0 +1,74 @@
+import MarfaBase
+import MarfaCopy
+
+extension FolderEngine {
+  /// Brings the directory in line with the copy; scans nothing (C15).
+  package func pull() throws -> FolderPull {
+    if try store.firstSyncWaits { throw Self.firstSyncWaiting(root) }
+    if let reason = rootGone() {
+      var report = FolderPull()
+      report.rootGone = reason
+      return report
+    }
+    let root = try openRoot()
+    try settleLandings(in: root)
+    let facts = try facts()
+    try requireAnswers(facts)
+    let pass = try PullPass(self, facts, root: root)
+    var report = try pass.run()
+    report.settings = try writeSettings(in: root)
+    try pinBound()
+    return report
+  }
+
+  /// Every bound file's row stays current, whatever the search says later (F35.6). A row in the slice is followed anyway,
+  /// so its pin needs no request; one outside is read with it.
+  private func pinBound() throws {
+    let pinned = Set(try copy.pins(owner: Pin.file))
+    for binding in try store.bindings() where !pinned.contains(binding.item) {
+      guard try copy.serverItem(binding.item) != nil else { continue }
+      try copy.pinHeld(binding.item, owner: Pin.file)
+    }
+  }
+
+  /// Reads what the first sync would do (F54.3): fills the copy where it does not answer and the server can be had, scans,
+  /// counts. A plan of nothing confirms itself (F54.7).
+  package func readPlan() throws -> FirstSyncReading {
+    do {
+      do {
+        _ = try fillWhereNeeded()
+        _ = try catchUp()
+      } catch let error as MarfaError where error.isEnvironmental {
+        // The copy that is held answers, where there is one (F54.4).
+        if try !copy.answers(try facts().slice) { throw error }
+      }
+      let scanned = try scan(asksServer: true)
+      if let reason = scanned.rootGone { throw MarfaError(.invalid, reason) }
+      let root = try openRoot()
+      let pass = try PullPass(self, try facts(), root: root, plansOnly: true)
+      _ = try pass.run()
+      let sends = Set(try store.writes().filter { $0.role != .placement && $0.role != .end }.map(\.item)).count
+      let plan = FolderPlan(write: pass.plan.write, send: sends, beside: pass.plan.beside)
+      if plan.isEmpty {
+        try confirmFirstSync()
+        return FirstSyncReading(waiting: false)
+      }
+      try store.set(.plan, Text(bytes: plan.json.write()))
+      return FirstSyncReading(waiting: true, plan: plan)
+    } catch let error as MarfaError {
+      if error.code == .canceled || error.exit == 5 { throw error }
+      return FirstSyncReading(waiting: true, unread: error.message)
+    }
+  }
+
+  /// Lets the first sync go (F54.6). Answers whether it waited.
+  @discardableResult
+  package func confirmFirstSync() throws -> Bool {
+    guard try store.firstSyncWaits else { return false }
+    try commit {
+      try store.set(.firstSync, "confirmed")
+      try store.set(.plan, nil)
+    }
+    return true
+  }
+}

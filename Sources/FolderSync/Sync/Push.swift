@@ -1,0 +1,267 @@
+import MarfaBase
+import MarfaCopy
+
+/// What a drain of a folder did (C19.6).
+package struct FolderDrain: Sendable {
+  package var drain = DrainReport()
+  /// Edits sent again because the server no longer holds their base (F23.14).
+  package var rebased = 0
+  /// Placements withdrawn for another machine's (F19.12).
+  package var gaveWay = 0
+  package var conflicts: [ConflictedEdit] = []
+
+  package var json: JSON {
+    var object = drain.json.object ?? JSONObject()
+    object["rebased"] = .int(rebased)
+    object["gave_way"] = .int(gaveWay)
+    return .object(object)
+  }
+}
+
+/// How a push's catch-up went (C16.4).
+package struct FolderCatchUp: Sendable {
+  package var caughtUp: CatchUpReport?
+  package var hydrated: HydrateReport?
+  package var failed: MarfaError?
+
+  package var json: JSON {
+    if let failed { return ["failed": .string(failed.message)] }
+    return ["caught_up": caughtUp?.json ?? .null, "hydrated": hydrated?.json ?? .null]
+  }
+}
+
+/// What a push did, its parts in the order they ran (R5, C16.3).
+package struct FolderPush: Sendable {
+  package var hydrated: HydrateReport?
+  package var settings = SettingsFileOutcome()
+  package var scan = FolderScan()
+  package var drain = FolderDrain()
+  package var catchUp = FolderCatchUp()
+  package var pull: FolderPull?
+
+  package var json: JSON {
+    [
+      "hydrated": hydrated?.json ?? .null, "settings": settings.json, "scan": scan.json, "drain": drain.json,
+      "catch_up": catchUp.json, "pull": pull?.json ?? .null,
+    ]
+  }
+}
+
+/// What a push answers: its report, or the plan of a first sync that waits (C16.2).
+package enum PushResult: Sendable {
+  case pushed(FolderPush)
+  case waiting(FirstSyncReading)
+
+  package var json: JSON {
+    switch self {
+    case .pushed(let push): push.json
+    case .waiting(let reading): ["first_sync": reading.json]
+    }
+  }
+}
+
+extension FolderEngine {
+  /// One push (C16.1): fill where the copy does not answer, settings edit, scan, drain, catch-up, pull, second drain.
+  package func push(quick: Bool = false, isWatch: Bool = false) throws -> PushResult {
+    if try store.firstSyncWaits {
+      let reading = try readPlan()
+      if reading.waiting { return .waiting(reading) }
+    }
+    return .pushed(try sync(quick: quick, isWatch: isWatch))
+  }
+
+  /// The push itself, the first sync confirmed.
+  package func sync(quick: Bool = false, isWatch: Bool = false) throws -> FolderPush {
+    var push = FolderPush()
+    if let reason = rootGone() {
+      push.scan.rootGone = reason
+      return push
+    }
+    key = nil
+    push.hydrated = try fillWhereNeeded()
+    try readKeyWhereRefused()
+    push.settings = try sendSettings()
+    // Names registered since are lines, never properties (F11.1); a server out of reach leaves what is held.
+    do throws(MarfaError) { try copy.refreshEdgeTypes() } catch { if !error.isEnvironmental { throw error } }
+    try settleRow()
+    push.scan = try scan(quick: quick, asksServer: true, isWatch: isWatch)
+    if push.scan.rootGone != nil { return push }
+
+    let first = try drain()
+    push.drain = first
+    do throws(MarfaError) {
+      push.catchUp = try catchUp()
+    } catch {
+      guard error.isEnvironmental else { throw error }
+      push.catchUp.failed = error
+    }
+    guard try copy.answers(try facts().slice) else { return push }
+    let pulled = try pull()
+    push.pull = pulled
+    push.settings = try merged(push.settings, pulled.settings)
+
+    let stopped = first.drain.stopped != nil || first.drain.unavailable != nil || first.drain.undelivered > 0
+    if !stopped, push.catchUp.failed == nil, try copy.queue.unansweredCount() > 0 {
+      let second = try drain()
+      push.drain.drain.add(second.drain)
+      push.drain.rebased += second.rebased
+      push.drain.gaveWay += second.gaveWay
+      push.drain.conflicts += second.conflicts
+    }
+    return push
+  }
+
+  private func merged(_ sent: SettingsFileOutcome, _ pulled: SettingsFileOutcome) throws -> SettingsFileOutcome {
+    var outcome = sent
+    outcome.written = sent.written || pulled.written
+    outcome.unwritten = pulled.unwritten ?? sent.unwritten
+    outcome.flagged = sent.flagged ?? pulled.flagged
+    return outcome
+  }
+
+  /// Fills a copy that does not answer its slice, before anything else (F40.4). One that ended because another instance
+  /// answers is refused: only `hydrate` agrees to that one (D2.11).
+  package func fillWhereNeeded() throws -> HydrateReport? {
+    let slice = try sliceToFill()
+    if try copy.answers(slice) { return nil }
+    return try fill(slice)
+  }
+
+  /// Fills the copy and pins the settings row (F1.6).
+  package func fill(_ slice: Slice) throws -> HydrateReport {
+    let report = try copy.hydrate(slice)
+    if try !copy.pins(owner: Pin.settings).contains(folderID) { try copy.pin(folderID, owner: Pin.settings) }
+    return report
+  }
+
+  /// The slice of the settings in force; of a copy that never held the row, what an add left.
+  private func sliceToFill() throws -> Slice { try facts().slice }
+
+  /// The settings row is pinned, so that catch-up keeps it current (F1.6).
+  private func settleRow() throws {
+    guard try copy.hydration() == .complete, try !copy.pins(owner: Pin.settings).contains(folderID) else { return }
+    do throws(MarfaError) { try copy.pin(folderID, owner: Pin.settings) } catch {
+      if !error.isEnvironmental { throw error }
+    }
+  }
+
+  /// While a refusal of a placement stands the key is read again at every push (F19.24).
+  private func readKeyWhereRefused() throws {
+    guard try !store.refusedPlacements().isEmpty else { return }
+    key = readKey()
+  }
+
+  func readKey() -> CallingKey? { (try? copy.server.currentKey()).map(CallingKey.init) }
+
+  // MARK: Draining
+
+  /// One drain, the folder's records settled with it; what it learned is followed up: placements given way, edges made
+  /// anew, edits rebased (F19.11, F11.29, F23.14).
+  package func drain() throws -> FolderDrain {
+    if try store.firstSyncWaits { throw Self.firstSyncWaiting(root) }
+    var report = FolderDrain()
+    let settlement = Settlement(self)
+    report.drain = try copy.queue.drain(observer: settlement)
+    report.conflicts = settlement.conflicts
+    for entry in settlement.giveWay where try giveWay(entry.edge, entry.item) { report.gaveWay += 1 }
+    for entry in settlement.remake { try remake(entry.edge, entry.item, entry.body) }
+    let rebased = try rebase()
+    if rebased > 0 || !settlement.remake.isEmpty, report.drain.unavailable == nil, report.drain.stopped == nil {
+      report.rebased = rebased
+      let again = Settlement(self)
+      report.drain.add(try copy.queue.drain(observer: again))
+      report.conflicts += again.conflicts
+      for entry in again.giveWay where try giveWay(entry.edge, entry.item) { report.gaveWay += 1 }
+    }
+    return report
+  }
+
+  /// Takes the server's placement of an item for this folder's own (F57).
+  private func giveWay(_ edge: EntityID, _ item: EntityID) throws -> Bool {
+    try commit {
+      _ = try copy.queue.giveWay(edge: edge)
+      for write in try store.writes(of: item) where write.role == .placement { try store.unlink(write.id) }
+      try store.forgetRefusedPlacement(of: item)
+    }
+    do throws(MarfaError) {
+      _ = try copy.freshRead(edge: edge)
+      // The one that stands there instead is of another id: the item's edges are read with it.
+      _ = try copy.pin(item, owner: Pin.file)
+    } catch {
+      if !error.isEnvironmental && error.code != .notFound { throw error }
+    }
+    return true
+  }
+
+  /// Makes the edge a line names, another machine having deleted the one that was to move (F11.29).
+  private func remake(_ edge: EntityID, _ item: EntityID, _ body: JSON?) throws {
+    guard let binding = try store.binding(of: item), let shown = binding.edges.first(where: { $0.edge == edge }),
+      let moved = body?["source_id"]?.text ?? body?["target_id"]?.text, let other = EntityID(moved)
+    else { return }
+    let isSource = body?["target_id"] != nil
+    try commit {
+      let id = context.ids.next()
+      let queued = try copy.queue.createEdge(
+        EdgeDraft(id: id, source: isSource ? item : other, target: isSource ? other : item, type: shown.type))
+      try store.link(FolderWrite(id: queued.id, item: item, role: .edge, detail: id.text))
+      try store.change(item) { binding in
+        binding.edges.removeAll { $0.edge == edge }
+        binding.edges.append(ShownEdge(edge: id, type: shown.type, other: other, place: shown.place))
+      }
+    }
+  }
+
+  /// Sends edits again, as merges on the version the copy holds, whose base the server no longer holds: the first of each
+  /// row in each pass (F23.14). Answers how many.
+  private func rebase() throws -> Int {
+    var rows: Set<EntityID> = []
+    var count = 0
+    for mine in try store.writes() where mine.role == .edit && !rows.contains(mine.item) {
+      guard let write = try copy.queue.write(mine.id), write.blockedReason == .ancestorUnavailable,
+        let properties = write.body?["properties"]?.object, let row = try copy.serverItem(mine.item)
+      else { continue }
+      rows.insert(mine.item)
+      guard write.baseVersion != row.version, try copy.queue.withdraw(write.id) else { continue }
+      try commit {
+        let queued = try copy.queue.updateItem(mine.item, ItemEdit(properties: properties, version: row.version))
+        try store.unlink(mine.id)
+        try store.link(FolderWrite(id: queued.id, item: mine.item, role: .edit, detail: mine.detail))
+        try store.change(mine.item) { binding in
+          for place in binding.spent.indices where binding.spent[place].write == mine.id {
+            binding.spent[place].write = queued.id
+          }
+        }
+      }
+      count += 1
+    }
+    return count
+  }
+
+  // MARK: Catching up
+
+  /// Catches up from the cursor; a copy that ended under it is filled again without a question (F40.3).
+  package func catchUp() throws(MarfaError) -> FolderCatchUp {
+    var report = FolderCatchUp()
+    do throws(MarfaError) {
+      report.caughtUp = try copy.catchUp()
+      let slice: Slice
+      do { slice = try facts().slice } catch { throw MarfaError(any: error) }
+      if try !copy.answers(slice) {
+        do { report.hydrated = try fill(slice) } catch { throw MarfaError(any: error) }
+      }
+    } catch {
+      guard error.code == .copyExpired || error.code == .hydrationIncomplete || error.code == .noCursor,
+        error.reason != "credential_ended", error.reason != "instance_changed"
+      else { throw error }
+      do { report.hydrated = try fill(try facts().slice) } catch { throw MarfaError(any: error) }
+    }
+    return report
+  }
+
+  package static func firstSyncWaiting(_ root: PathBytes) -> MarfaError {
+    MarfaError(
+      .firstSyncWaiting,
+      "the first sync of \(root) waits: nothing is written or sent until it is confirmed. push says what it would do, "
+        + "confirm lets it go, remove takes the folder off")
+  }
+}

@@ -1,0 +1,150 @@
+import MarfaBase
+import MarfaCopy
+
+/// Settles the folder's records with each verdict, in the transaction that settles the write (F9, F19, F23, F39).
+final class Settlement: DrainObserver {
+  private let folder: FolderEngine
+  /// Placements another machine made or moved first (F19.11): edge, item.
+  private(set) var giveWay: [(edge: EntityID, item: EntityID)] = []
+  /// Moves of edges another machine deleted: made anew (F11.29).
+  private(set) var remake: [(edge: EntityID, item: EntityID, body: JSON?)] = []
+  private(set) var conflicts: [ConflictedEdit] = []
+
+  init(_ folder: FolderEngine) { self.folder = folder }
+
+  func settled(_ write: QueuedWrite, _ entry: DrainReport.Entry) throws(MarfaError) {
+    do { try settle(write, entry) } catch { throw MarfaError(any: error) }
+  }
+
+  private func settle(_ write: QueuedWrite, _ entry: DrainReport.Entry) throws {
+    guard let mine = try folder.store.write(write.id), let verdict = entry.verdict else { return }
+    switch verdict {
+    case .accepted, .merged, .conflicted: try landed(mine, write, entry)
+    case .refused: try refused(mine, write, entry)
+    case .blocked, .dead: break
+    }
+  }
+
+  // MARK: Landed
+
+  private func landed(_ mine: FolderWrite, _ write: QueuedWrite, _ entry: DrainReport.Entry) throws {
+    let store = folder.store
+    try store.unlink(mine.id)
+    let conflicted = entry.verdict == .conflicted
+    if conflicted, let binding = try store.binding(of: mine.item) {
+      conflicts.append(
+        ConflictedEdit(
+          kind: write.kind.rawValue, path: binding.path, copy: entry.conflictedCopyID,
+          fields: entry.mergedFields.map(\.string)))
+    }
+    let version = try folder.copy.serverItem(mine.item)?.version
+    try store.change(mine.item) { binding in
+      switch mine.role {
+      case .create:
+        binding.linesOwed = true
+        binding.refusals.removeAll { $0.change == .edit }
+        binding.agreed = max(binding.agreed ?? 0, version ?? 1)
+      case .edit:
+        binding.linesOwed = true
+        binding.refusals.removeAll { $0.change == .edit }
+        for place in binding.spent.indices where binding.spent[place].write == mine.id { binding.spent[place].write = nil }
+        binding.foldSpent()
+        // A newer save that collided with this file's own earlier one: the row keeps the earlier value, and the file's
+        // words are sent again (F39).
+        if conflicted, write.follows != nil { binding.setAside = version ?? binding.agreed }
+      case .tag: binding.refusals.removeAll { $0.change == .tag(mine.detail) || $0.change == .untag(mine.detail) }
+      case .untag: binding.refusals.removeAll { $0.change == .tag(mine.detail) || $0.change == .untag(mine.detail) }
+      case .state:
+        binding.refusals.removeAll { if case .state = $0.change { true } else { false } }
+      case .edge:
+        if let edge = write.edgeID { binding.refusals.removeAll { $0.change == .edge(edge) } }
+      case .upload, .placement, .end, .delete, .restore: break
+      }
+    }
+    if mine.role == .placement { try store.forgetRefusedPlacement(of: mine.item) }
+  }
+
+  // MARK: Refused
+
+  private func refused(_ mine: FolderWrite, _ write: QueuedWrite, _ entry: DrainReport.Entry) throws {
+    let store = folder.store
+    let code = entry.refusal?.code
+    let reason = [code?.string, entry.refusal?.message?.string ?? entry.reason?.string].compactMap { $0 }
+      .joined(separator: ": ")
+    // A write refused only because another was is no refusal of its own (F38.6).
+    let isOwn = code != nil
+    try store.unlink(mine.id)
+    switch mine.role {
+    case .placement:
+      guard isOwn else { return }
+      if code == "version_conflict" || isDuplicate(entry) || code == "edge_not_found" {
+        if let edge = write.edgeID { giveWay.append((edge, mine.item)) }
+        return
+      }
+      let edge = write.edgeID.flatMap { try? folder.copy.edge($0) }
+      try store.refuse(
+        RefusedPlacement(
+          item: mine.item, path: PathBytes(mine.detail), key: folder.key?.id, grant: folder.key?.grant,
+          settings: folder.settingsVersion, base: edge.map { Text("\($0.id) \($0.version)") }, reason: reason))
+    case .end, .delete, .restore, .upload: return
+    case .edge:
+      if code == "edge_not_found", write.kind == .deleteEdge { return }
+      if code == "edge_not_found", write.kind == .updateEdge, let edge = write.edgeID {
+        remake.append((edge, mine.item, write.body))
+        return
+      }
+      guard let edge = write.edgeID else { return }
+      try store.change(mine.item) { binding in
+        if write.kind == .createEdge { binding.edges.removeAll { $0.edge == edge } }
+        if write.kind == .updateEdge, let there = try? folder.copy.edge(edge),
+          let place = binding.edges.firstIndex(where: { $0.edge == edge })
+        {
+          binding.edges[place].other = there.other(than: mine.item)
+        }
+        let isDefault = mine.detail == "default"
+        binding.refusals.append(
+          FileRefusal(.edge(edge), isDefault ? "default edge \(reason)" : reason))
+      }
+    case .create:
+      try store.change(mine.item) { $0.refusals.append(FileRefusal(.edit, reason)) }
+    case .edit:
+      try store.change(mine.item) { binding in
+        binding.spent.removeAll { $0.write == mine.id }
+        binding.refusals.removeAll { $0.change == .edit }
+        binding.refusals.append(FileRefusal(.edit, reason, meaning: ContentHash(mine.detail)))
+      }
+    case .tag:
+      guard isOwn else { return }
+      try store.change(mine.item) { $0.refusals.append(FileRefusal(.tag(mine.detail), reason)) }
+    case .untag:
+      guard isOwn else { return }
+      try store.change(mine.item) { $0.refusals.append(FileRefusal(.untag(mine.detail), reason)) }
+    case .state:
+      guard isOwn else { return }
+      try store.change(mine.item) { $0.refusals.append(FileRefusal(.state(mine.detail), reason)) }
+    }
+  }
+
+  private func isDuplicate(_ entry: DrainReport.Entry) -> Bool {
+    entry.refusal?.code == "edge_constraint_violation"
+      && entry.refusal?.details?["constraint"]?.text == "duplicate"
+  }
+}
+
+/// An edit of a file here that the server answered `conflicted` (F71).
+package struct ConflictedEdit: Hashable, Sendable {
+  package var kind: String
+  package var path: PathBytes
+  /// The item its text went to.
+  package var copy: EntityID?
+  package var fields: [String]
+}
+
+extension Binding {
+  /// Keeps one line for all that landed: only the newest counts (F23.6).
+  mutating func foldSpent() {
+    let landed = spent.filter { $0.write == nil }.map(\.line).max()
+    spent.removeAll { $0.write == nil }
+    if let landed { spent.insert(SpentLine(line: landed, write: nil), at: 0) }
+  }
+}
