@@ -73,6 +73,10 @@ extension PullPass {
 
   // MARK: New files
 
+  func writeBack(_ row: Item, _ binding: Binding) throws {
+    try writeNew(row, binding.form, isLast: true, reviving: binding)
+  }
+
   private func writeNew(_ row: Item, _ form: FileForm, isLast: Bool, reviving: Binding? = nil) throws {
     guard let place = places[row.id] else { return }
     if plansOnly {

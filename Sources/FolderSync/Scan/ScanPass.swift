@@ -44,7 +44,9 @@ final class ScanPass {
   /// Runs it. What it queued is committed even where it throws later.
   func run() throws -> FolderScan {
     try folder.checkStop()
-    sweepTemporaries(walked.temporaries, below: root, files: folder.context.files)
+    let displaced = Set(try folder.store.displaced().map(\.temporary))
+    sweepTemporaries(walked.temporaries, below: root, files: folder.context.files, keeping: displaced)
+    report.registry = try folder.relist()
     report.directories = walked.directories
     report.secrets = walked.secrets.map(\.description)
     report.flagged += walked.flagged

@@ -18,6 +18,8 @@ package final class FolderEngine {
   var keepsPermissions: Bool?
   /// Reads of the calling key within this pass.
   var key: CallingKey?
+  /// The machine's list of folders; nil where there is none.
+  package var registry: Registry?
 
   package init(
     root: PathBytes, copy: WorkingCopy, store: FolderStore, folderID: EntityID, identity: RootIdentity, stop: StopFlag

@@ -1,0 +1,210 @@
+import Glibc
+import MarfaBase
+import MarfaCopy
+
+/// How the shell opens a folder's store: a file below `.marfa/` in reality, shared memory in the simulation.
+package struct StoreDoor {
+  /// Opens, or makes, the database of a root.
+  package var database: (PathBytes, Database.Mode) throws -> Database
+  /// Opens where its bytes lie.
+  package var blobs: (PathBytes) throws -> any BlobStore
+
+  package init(
+    database: @escaping (PathBytes, Database.Mode) throws -> Database, blobs: @escaping (PathBytes) throws -> any BlobStore
+  ) {
+    self.database = database
+    self.blobs = blobs
+  }
+}
+
+/// What `add` did (C7.9).
+package struct AddedFolder: Sendable {
+  package var dir: PathBytes
+  package var folder: EntityID
+  package var firstSync: FirstSyncReading
+  /// Where the directory is kept, where that warns (C7.10).
+  package var storage: JSON
+
+  package var json: JSON {
+    ["dir": .string(dir.text), "folder": .string(folder.text), "first_sync": firstSync.json, "storage": storage]
+  }
+}
+
+/// The folders of this machine: the face every command and program works through. One process works a folder at a time:
+/// each call but `list` and `status` asks a holder to let go, and waits up to ten seconds (H2, C18).
+package struct Folders {
+  package let context: Context
+  package let registry: Registry?
+  package let endpoint: Endpoint?
+  package let credentials: (any CredentialStore)?
+  package let door: StoreDoor
+  package let stop: StopFlag
+  /// Where a directory is kept, as ST1 tells it.
+  package var storage: (PathBytes) -> JSON = { _ in .null }
+
+  package init(
+    context: Context, registry: Registry?, endpoint: Endpoint?, credentials: (any CredentialStore)? = nil,
+    door: StoreDoor, stop: StopFlag = StopFlag()
+  ) {
+    self.context = context
+    self.registry = registry
+    self.endpoint = endpoint
+    self.credentials = credentials
+    self.door = door
+    self.stop = stop
+  }
+
+  // MARK: The machine's folders
+
+  /// The registry's folders, tidied (C8).
+  package func list() throws -> [RegistryEntry] {
+    guard let registry else { return [] }
+    do throws(RegistryFailure) { return try registry.entries() } catch { throw error.marfaError }
+  }
+
+  // MARK: Working one
+
+  package func status(_ dir: PathBytes) throws -> FolderStatus {
+    try reading(dir) { try $0.status() }
+  }
+
+  package func confirm(_ dir: PathBytes) throws -> ConfirmedRemoval {
+    try working(dir, "confirm") { try $0.confirm() }
+  }
+
+  package func restore(_ dir: PathBytes) throws -> RestoredRemoval {
+    try working(dir, "restore") { try $0.restore() }
+  }
+
+  package func hydrate(_ dir: PathBytes) throws -> HydrateReport {
+    try working(dir, "hydrate") { folder in
+      try requireServer()
+      return try folder.fill(try folder.facts().slice)
+    }
+  }
+
+  package func scan(_ dir: PathBytes) throws -> FolderScan { try working(dir, "scan") { try $0.scan() } }
+
+  package func pull(_ dir: PathBytes) throws -> FolderPull { try working(dir, "pull") { try $0.pull() } }
+
+  package func push(_ dir: PathBytes) throws -> PushResult {
+    try working(dir, "push") { folder in
+      try requireServer()
+      return try folder.push()
+    }
+  }
+
+  /// The last passes, newest last (N6.3).
+  package func passes(_ dir: PathBytes, last: Int) throws -> [LoggedPass] {
+    try reading(dir) { try $0.store.passes(last: last) }
+  }
+
+  private func requireServer() throws {
+    if endpoint == nil { throw MarfaError(.noServer, "no server is named; give --url, or `login` to one") }
+  }
+
+  // MARK: Opening
+
+  /// The resolved root of a folder; refused where the directory is gone or holds none (S23.5).
+  package func root(of dir: PathBytes) throws -> PathBytes {
+    let look = DirectoryLook.at(dir, context.files)
+    switch look.state {
+    case .folder: return look.resolved
+    case .noFolder:
+      throw MarfaError(.invalid, "\(dir) holds no folder; add makes one of it")
+    case .unknown: throw MarfaError(.invalid, "the directory \(dir) cannot be found or read")
+    }
+  }
+
+  /// Works a folder under its claim.
+  package func working<Value>(
+    _ dir: PathBytes, _ command: Text, _ work: (FolderEngine) throws -> Value
+  ) throws -> Value {
+    let root = try root(of: dir)
+    let hold: FolderHold
+    switch try ask(root, command) {
+    case .held(let held): hold = held
+    case .noFolder: throw MarfaError(.invalid, "\(dir) holds no folder any more")
+    }
+    defer { hold.release() }
+    return try logged(try open(root, role: .writer), command, work)
+  }
+
+  /// Asks for a folder (H2).
+  func ask(_ root: PathBytes, _ command: Text) throws -> HandOver.Outcome {
+    let state: any Directory
+    do throws(FileError) {
+      state = try context.files.openDirectory(root.appending(stateDirectoryName))
+    } catch {
+      if error.code == ENOENT { return .noFolder }
+      throw MarfaError(error)
+    }
+    return try HandOver(root: root, context: context).ask(command.string, in: state, stop: stop)
+  }
+
+  /// Keeps one line of a pass in the store (N6.3).
+  private func logged<Value>(
+    _ folder: FolderEngine, _ command: Text, _ work: (FolderEngine) throws -> Value
+  ) throws -> Value {
+    let began = context.clock.now
+    func keep(_ value: Any?, _ error: String?) {
+      let push = (value as? PushResult).flatMap { if case .pushed(let push) = $0 { push } else { nil } }
+      let scan = push?.scan ?? value as? FolderScan
+      let pull = push?.pull ?? value as? FolderPull
+      guard scan != nil || pull != nil || error != nil else { return }
+      try? folder.store.log(
+        LoggedPass(
+          at: began, took: Int(context.clock.now.milliseconds - began.milliseconds), pass: command.string,
+          sent: push?.drain.drain.answered ?? 0, written: (pull?.written ?? 0) + (pull?.rewritten ?? 0),
+          removed: pull?.removed ?? 0, held: (scan?.flagged.count ?? 0) + (pull?.flagged.count ?? 0),
+          refused: push?.drain.drain.verdicts.filter { $0.verdict == .refused }.count ?? 0, error: error))
+    }
+    do {
+      let value = try work(folder)
+      keep(value, nil)
+      return value
+    } catch {
+      keep(nil, MarfaError(any: error).code.rawValue)
+      throw error
+    }
+  }
+
+  private func reading<Value>(_ dir: PathBytes, _ work: (FolderEngine) throws -> Value) throws -> Value {
+    try work(try open(try root(of: dir), role: .reader))
+  }
+
+  /// Opens a folder's store. A writer holds the claim.
+  package func open(_ root: PathBytes, role: WorkingCopy.Role) throws -> FolderEngine {
+    let database = try door.database(root, role == .writer ? .readWrite : .readOnly)
+    let copy = try WorkingCopy.open(
+      database: database, blobs: try door.blobs(root), context: context, role: role, endpoint: endpoint,
+      credentials: credentials, path: root.appending(stateDirectoryName).appending(storeName))
+    let store = try FolderStore(database, writer: role == .writer)
+    guard let folder = try store.folderID else {
+      throw MarfaError(.invalid, "\(root) holds a store that is bound to no folder; add makes one of it")
+    }
+    let identity: RootIdentity
+    do throws(FileError) { identity = try RootIdentity(root, files: context.files) } catch { throw MarfaError(error) }
+    let engine = FolderEngine(root: root, copy: copy, store: store, folderID: folder, identity: identity, stop: stop)
+    engine.registry = registry
+    return engine
+  }
+}
+
+extension FolderEngine {
+  /// Lists the folder again where the registry lost it or names another directory (F41.6, X5.1). Answers why the registry
+  /// tells nothing this pass.
+  func relist() throws -> String? {
+    guard let registry else { return nil }
+    let wasListed = try store.fact(.listed) != nil
+    let isGone = !registry.fileIsThere
+    guard let id = try copy.storeID().flatMap({ EntityID($0) }) else { return nil }
+    do throws(RegistryFailure) {
+      try registry.list(RegistryEntry(dir: root, folder: folderID, store: id))
+    } catch {
+      return error.message
+    }
+    return wasListed && isGone
+      ? "the list of this machine's folders was gone; missing files are held for this pass, and it is listed again" : nil
+  }
+}
