@@ -15,9 +15,12 @@ struct Seeded: RandomNumberGenerator {
   }
 
   static let pieces = [
-    "a", "word", "two words", "yes", "no", "null", "~", "true", "12", "1.10", "0x1f", "-", "- x", ": ", "a: b", " #", "#tag", "'",
-    "\"", "\\", "\n", "\n\n", "\t", "é", "日本", "👩‍👩‍👧", "\u{2028}", "\u{85}", "\u{FEFF}", "\u{0}", "\u{1B}", "[x]", "{y}", "---",
-    "...", "*a", "&b", "!t", "|", ">", "%", "@", "`", "?", ",", "<<", "=", " ", "", "2026-10-06", "e\u{301}", "\r", "\r\n", "\u{7F}",
+    "a", "word", "two words", "yes", "no", "null", "~", "true", "12", "1.10", "0x1f", "-", "- x", ": ", "a: b", " #",
+    "#tag", "'",
+    "\"", "\\", "\n", "\n\n", "\t", "é", "日本", "👩‍👩‍👧", "\u{2028}", "\u{85}", "\u{FEFF}", "\u{0}", "\u{1B}", "[x]", "{y}",
+    "---",
+    "...", "*a", "&b", "!t", "|", ">", "%", "@", "`", "?", ",", "<<", "=", " ", "", "2026-10-06", "e\u{301}", "\r",
+    "\r\n", "\u{7F}",
     "\u{A0}", "\u{200B}", "{{date}}", "[[Link]]", "a\\b", ":", "x:", ".inf", "1e999",
   ]
 
@@ -89,7 +92,9 @@ struct Seeded: RandomNumberGenerator {
       let step = inSequence ? 2 : Int.random(in: 0...3, using: &self)
       var out = comment + "\n"
       for value in values {
-        if Int.random(in: 0..<6, using: &self) == 0 { out += String(repeating: " ", count: column + step) + "# about\n" }
+        if Int.random(in: 0..<6, using: &self) == 0 {
+          out += String(repeating: " ", count: column + step) + "# about\n"
+        }
         out += String(repeating: " ", count: column + step) + "-" + laidOut(value, column + step, true, &anchors)
       }
       return out
@@ -152,7 +157,9 @@ struct Seeded: RandomNumberGenerator {
       var wanted = content(of: read)
       wanted.id = noteID
       wanted.version = 9
-      #expect(try Document.rewriteLines(Array(text.utf8), id: noteID, version: 9, edges: edgeNames).get().count > text.utf8.count)
+      #expect(
+        try Document.rewriteLines(Array(text.utf8), id: noteID, version: 9, edges: edgeNames).get().count
+          > text.utf8.count)
       let key = Text("key\(Int.random(in: 0..<blocks.count, using: &random))")
       guard let held = read.properties[key], !held.isNull else { continue }
       wanted.properties[key] = Int.random(in: 0..<6, using: &random) == 0 ? nil : random.changed(held)
@@ -166,7 +173,9 @@ struct Seeded: RandomNumberGenerator {
       // With aliases about, a line may be written out.
       if anchors == 0 {
         for block in blocks where block.key != key {
-          #expect(Text(out).bytes.firstRange(of: Text(block.text).bytes) != nil, "seed \(seed) \(block.key)\n\(text)\n=>\n\(out)")
+          #expect(
+            Text(out).bytes.firstRange(of: Text(block.text).bytes) != nil,
+            "seed \(seed) \(block.key)\n\(text)\n=>\n\(out)")
         }
       }
     }
@@ -178,7 +187,9 @@ struct Seeded: RandomNumberGenerator {
     for seed in 0..<4000 as Range<UInt64> {
       var random = Seeded(state: seed &* 31 &+ 7)
       var bytes = Array("---\n".utf8)
-      for _ in 0..<Int.random(in: 0...60, using: &random) { bytes.append(alphabet.randomElement(using: &random) ?? 0x20) }
+      for _ in 0..<Int.random(in: 0...60, using: &random) {
+        bytes.append(alphabet.randomElement(using: &random) ?? 0x20)
+      }
       bytes += "\n---\nb".utf8
       _ = BodyReferences(body: Text(bytes: bytes), kind: .markdown)
       guard let read = Document.read(bytes, kind: .markdown, edges: edgeNames).document else { continue }

@@ -67,8 +67,12 @@ struct YAMLText {
         out += lineEnding.bytes + spaces(column + 2)
       }
       out += try block(value, column: column + 2)
-    case .array(let values) where !values.isEmpty && !inSequence:
-      out += lineEnding.bytes + spaces(column + 2)
+    case .array(let values) where !values.isEmpty:
+      if inSequence {
+        out.append(0x20)
+      } else {
+        out += lineEnding.bytes + spaces(column + 2)
+      }
       out += try block(value, column: column + 2)
     case .string(let text):
       out.append(0x20)
