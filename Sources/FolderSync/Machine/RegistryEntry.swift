@@ -88,7 +88,8 @@ package struct DirectoryLook: Hashable, Sendable {
       guard let root = try? files.openDirectory(resolved) else { return .unknown }
       do throws(FileError) {
         guard let inner = try root.status(of: stateDirectoryName) else { return .noFolder }
-        // A link or a file of that name is no folder's own directory (X6.2).
+        // A link may lead to a store: that is refused elsewhere (X6.2), and no reason to forget the folder.
+        if inner.kind == .link { return .unknown }
         guard inner.kind == .directory else { return .noFolder }
         let store = try root.directory(stateDirectoryName).status(of: storeName)
         return store?.kind == .regular ? .folder : .noFolder

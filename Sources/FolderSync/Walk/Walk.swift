@@ -61,7 +61,7 @@ package struct WalkResult: Sendable {
       device = devices[directory]
       if !entered.contains(directory) { break }
     }
-    if let reach = closed[.empty] { return reach }
+    if let reach = closed[path] { return reach }
     if !lists.takes(path) { return .leftOut }
     // Only whether it is the root's own: the number of another volume changes over a remount (X24.1).
     if let seen, (seen.device != nil) != (device != nil) {
@@ -183,7 +183,11 @@ private struct Walker {
     if status == nil { status = try directory.status(of: name) }
     // Deleted since it was listed, or no file any more: absent.
     guard let status, status.kind == .regular else { return }
-    if isBeingSaved(name, status, among: names) { return }
+    if isBeingSaved(name, status, among: names) {
+      // It is there: a bound file of such a name must not read as missing.
+      result.closed[path] = .leftOut
+      return
+    }
     found.files.append(WalkedFile(path: path, status: status))
   }
 

@@ -96,10 +96,19 @@ public enum TestFault: Sendable {
         case ("symlink-before-rename", .rename):
           try? directory.unlink(name)
           try directory.makeLink(name, to: "/nowhere-at-all")
-        case ("vanish-while-walking", .walk): try? directory.unlink(name)
+        case ("vanish-while-walking", .walk): vanish(name, in: directory)
         default: break
         }
       }
+    }
+
+    /// Deletes a file, or a directory with all in it.
+    private static func vanish(_ name: PathBytes, in directory: any Directory) {
+      if (try? directory.unlink(name)) != nil { return }
+      if let inner = try? directory.directory(name) {
+        for entry in (try? inner.list()) ?? [] { vanish(entry.name, in: inner) }
+      }
+      try? directory.removeDirectory(name)
     }
 
     /// Saves as an editor does: another file renamed over the name.

@@ -76,10 +76,7 @@ private struct Folder {
     let folder = try Folder()
     try folder.disk.write("/n/going/x.md", "x")
     try folder.disk.write("/n/y.md", "y")
-    let disk = folder.disk
-    let door = FaultDoor { (point, name, _) throws(FileError) in
-      if point == .walk, name == "going" { try disk.delete("/n/going") }
-    }
+    let (door, _) = TestFault.reading("vanish-while-walking:going", over: folder.files)
     let found = try folder.walk(door: door)
     #expect(found.directories.map(\.flag) == ["gone"] && !found.isComplete && found.files.map(\.path) == ["y.md"])
   }
@@ -120,7 +117,8 @@ private struct Folder {
     let folder = try Folder()
     try folder.disk.write("/n/a.md", "a")
     try folder.disk.write("/n/a.md.aB3dE9", "b")
-    #expect(try folder.walk().files.map(\.path) == ["a.md"])
+    let found = try folder.walk()
+    #expect(found.files.map(\.path) == ["a.md"] && found.reach(of: "a.md.aB3dE9", seen: nil) == .leftOut)
     folder.clock.advance(seconds: 61)
     #expect(try folder.walk().files.count == 2)
   }
