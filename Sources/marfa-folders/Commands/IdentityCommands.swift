@@ -80,7 +80,7 @@ struct ServerDescription {
 @Sendable private func whoami(_ invocation: Invocation) throws(MarfaError) -> Int32 {
   let session = Session(invocation)
   let address = try session.server().address
-  if address.isLocal { try session.program.startInstance(context: session.context) }
+  if address.isLocal { try session.program.startInstance() }
   let description = try ServerDescription(of: address, in: session)
   let credential = try session.namedCredential(for: address)
   var said = JSONObject()
@@ -135,7 +135,7 @@ private func credentialLine(_ said: JSONObject, _ credential: Session.NamedCrede
 @Sendable private func describeServer(_ invocation: Invocation) throws(MarfaError) -> Int32 {
   let session = Session(invocation)
   let address = try session.server().address
-  if address.isLocal { try session.program.startInstance(context: session.context) }
+  if address.isLocal { try session.program.startInstance() }
   let description = try ServerDescription(of: address, in: session)
   let credential = try session.namedCredential(for: address)
   var health = JSON.null

@@ -1,3 +1,4 @@
+import FolderSync
 import MarfaBase
 import MarfaCopy
 
@@ -21,9 +22,36 @@ enum SettingsCheck {
       }
     }
     try checkStates(settings["search"]?["state"])
-    for list in ["include", "ignore"] as [Text] {
-      for pattern in settings[list]?.array ?? [] { try checkPattern(pattern, list) }
+    try checkFilter(settings["search"]?["filter"])
+    let include = try patterns(settings["include"], "include")
+    let ignore = try patterns(settings["ignore"], "ignore")
+    do throws(PatternRefusal) { _ = try PathLists(include: include, ignore: ignore) } catch {
+      throw MarfaError(.invalid, error.description)
     }
+  }
+
+  /// A condition must parse (`validation`) and ask for no edge coming in (`invalid`).
+  private static func checkFilter(_ filter: JSON?) throws(MarfaError) {
+    guard let filter else { return }
+    guard let text = filter.text else { throw MarfaError(.invalid, "the search's 'filter' is a text") }
+    if try Filter(text).hasBackref {
+      throw MarfaError(.invalid, "the search's 'filter' asks for a backref, which no folder can follow")
+    }
+  }
+
+  private static func patterns(_ list: JSON?, _ name: String) throws(MarfaError) -> [Text] {
+    guard let list else { return [] }
+    guard let values = list.array else {
+      throw MarfaError(.invalid, "the setting '\(name)' is a list of patterns")
+    }
+    var lines: [Text] = []
+    for value in values {
+      guard let line = value.text, !line.isEmpty, !line.bytes.contains(0x0A), !line.bytes.contains(0) else {
+        throw MarfaError(.invalid, "a line of '\(name)' is no pattern: \(value.compact)")
+      }
+      lines.append(line)
+    }
+    return lines
   }
 
   private static func checkStates(_ states: JSON?) throws(MarfaError) {
@@ -31,11 +59,5 @@ enum SettingsCheck {
     guard let list = states.array, !list.isEmpty,
       list.allSatisfy({ $0.text == "active" || $0.text == "archived" })
     else { throw MarfaError(.invalid, "the search's 'state' is a list of 'active', 'archived' or both") }
-  }
-
-  private static func checkPattern(_ pattern: JSON, _ list: Text) throws(MarfaError) {
-    guard let text = pattern.text, !text.isEmpty, !text.bytes.contains(0x0A), !text.bytes.contains(0) else {
-      throw MarfaError(.invalid, "a line of '\(list)' is no pattern of .gitignore's syntax")
-    }
   }
 }

@@ -1,64 +1,61 @@
-import FolderSync
+import MarfaBase
 
 /// What a pull did, in words (C19.7).
 struct PullWords {
-  /// The report.
-  let pull: FolderPull
+  /// The object of C19.2.
+  let pull: Report
 
   /// The lines of `pull`.
   var lines: [String] {
-    if let gone = pull.rootGone { return ["nothing written: \(gone)"] }
-    var lines = [
-      "pulled: written \(pull.written), rewritten \(pull.rewritten), moved \(pull.moved), unchanged \(pull.unchanged), "
-        + "skipped \(pull.skipped)"
-    ]
-    lines += notWritten
-    if let more = clauses([(pull.beside, "written beside another"), (pull.revived, "written back after a delete")]) {
-      lines.append("pulled: \(more)")
-    }
+    if let gone = pull.words("root_gone") { return ["nothing written: \(gone)"] }
+    let counts: [Text] = ["written", "rewritten", "moved", "unchanged", "skipped"]
+    var lines = ["pulled: " + counts.map { "\($0) \(pull.count($0))" }.joined(separator: ", ")]
+    lines += notWritten + PullWords.unplaced(pull.count("unplaced"))
+    let more = clauses([
+      (pull.count("beside"), "written beside another"), (pull.count("revived"), "written back after a delete"),
+    ])
+    if let more { lines.append("pulled: \(more)") }
     let left = clauses([
-      (pull.removed - pull.purged, "removed"), (pull.purged, "purged"), (pull.kept, "kept, changed here"),
-      (pull.unmatched, "no longer matched, left here"), (pull.taken, "taken in from another folder"),
-      (pull.elsewhere, "not yet taken by another folder"), (pull.letGo, "let go to another folder"),
-      (pull.ended, "placements ended"),
+      (pull.count("removed") - pull.count("purged"), "removed"), (pull.count("purged"), "purged"),
+      (pull.count("kept"), "kept because changed here"), (pull.count("unmatched"), "left, no longer matched"),
+      (pull.count("taken"), "taken in from another folder"),
+      (pull.count("elsewhere"), "not yet taken by another folder"),
+      (pull.count("let_go"), "let go to another folder"), (pull.count("ended"), "placements ended"),
     ])
     if let left { lines.append("pulled: \(left)") }
-    lines += settingsWords(pull.settings)
-    lines += pausedWords(0, pull.paused)
-    lines += uncarried
-    lines += pull.flagged.map(words(of:))
-    lines += embeds
-    return lines
+    return lines + settingsWords(pull.report("settings")) + paused + uncarried + flagged + embeds
   }
 
-  /// Items that got no file, and placements held back.
+  /// Items that got no file.
   var notWritten: [String] {
-    var lines: [String] = []
     let counts = clauses([
-      (pull.unwritten, "unwritten"), (pull.outside, "outside"), (pull.unsuited, "unsuited"),
-      (pull.absent, "bytes absent"),
+      (pull.count("unwritten"), "unwritten"), (pull.count("outside"), "outside"),
+      (pull.count("unsuited"), "unsuited"), (pull.count("absent"), "bytes absent"),
     ])
-    if let counts { lines.append("not written: \(counts)") }
-    lines += PullWords.unplaced(pull.unplaced)
-    return lines
+    return counts.map { ["not written: \($0)"] } ?? []
   }
 
   /// Refused placements (C19.10).
   static func unplaced(_ count: Int) -> [String] {
     guard count > 0 else { return [] }
     return [
-      "\(counted(count, "placement")) refused by the server: not sent again until the file moves, its placement moves on, "
-        + "or the key or the settings change"
+      "\(counted(count, "placement")) refused by the server: not sent again until the file moves, its placement moves "
+        + "on, or the key or the settings change"
     ]
   }
 
+  /// A large removal that waits.
+  var paused: [String] { pausedWords(disk: 0, pull: pull.count("paused")) }
   /// Properties no file can carry.
   var uncarried: [String] {
-    pull.uncarried.map { "property '\($0.property)' of \($0.type) is carried by no file" }
+    pull.list("uncarried").map {
+      "property '\($0.words("property") ?? "")' of \($0.words("type") ?? "") is carried by no file"
+    }
   }
-
+  /// Files left, and items not written.
+  var flagged: [String] { pull.list("flagged").map(flaggedWords) }
   /// Embeds whose file was not written.
   var embeds: [String] {
-    pull.embeds.map { "\($0.path): embed's file not written: \($0.reason)" }
+    pull.list("embeds").map { "\($0.words("path") ?? ""): embed's file not written: \($0.words("reason") ?? "")" }
   }
 }

@@ -1,22 +1,56 @@
+import Glibc
 import Keyring
 import LocalInstance
 import MarfaBase
 import MarfaCopy
 
 extension Program {
-  /// The credential store of this run (C2.6).
-  func credentialStore() -> any KeptCredentials {
-    if variable("MARFA_KEYCHAIN") != nil {
-      return NoCredentialStore("the credential store is switched off by MARFA_KEYCHAIN")
+  /// This machine's own instance; `--data` names another directory.
+  /// - Throws: `invalid` where there is no home to keep it in.
+  func instanceHome(data: Text? = nil) throws(MarfaError) -> InstanceHome {
+    if let data { return InstanceHome(absolute(PathBytes(data))) }
+    guard let directory = instanceDirectory else {
+      throw MarfaError(
+        .invalid, "neither HOME nor XDG_DATA_HOME is set, so this machine's instance has no place; --data names one")
     }
-    return NoCredentialStore("this build has no credential store")
+    return InstanceHome(directory)
   }
 
   /// The owner key of this machine's own instance; nil where none has run yet.
-  func instanceOwnerKey(context: Context) throws(MarfaError) -> String? { nil }
+  func instanceOwnerKey() throws(MarfaError) -> String? {
+    let home = try instanceHome()
+    do throws(InstanceFailure) { return try home.ownerKey() } catch { throw MarfaError(error) }
+  }
 
   /// Starts this machine's own instance where it does not run, and waits until it answers (N2.9).
-  func startInstance(context: Context) throws(MarfaError) {
-    throw MarfaError(.network, "this build has no local instance")
+  func startInstance() throws(MarfaError) {
+    let home = try instanceHome()
+    let lines = environment.map { $0.key.bytes + [UInt8(ascii: "=")] + $0.value.bytes }
+    do throws(InstanceFailure) {
+      try home.startOnDemand(program: executable, environment: lines)
+    } catch { throw MarfaError(error) }
+  }
+
+  /// This program's own file.
+  private var executable: PathBytes {
+    guard let path = realpath("/proc/self/exe", nil) else { return "marfa-folders" }
+    defer { free(path) }
+    return PathBytes(bytes: UnsafeBufferPointer(start: path, count: strlen(path)).map { UInt8(bitPattern: $0) })
+  }
+}
+
+extension MarfaError {
+  /// What the local instance's failure is to a person.
+  init(_ failure: InstanceFailure) {
+    switch failure {
+    case .held: self.init(.readingHandle, failure.description)
+    case .notReady: self.init(.network, failure.description)
+    case .invalid: self.init(.invalid, failure.description)
+    case .failed: self.init(.io, failure.description)
+    case .refused(let status, let code, _):
+      let kind: Code =
+        status == 404 ? .notFound : status == 403 ? .forbidden : status == 401 ? .unauthorized : .validation
+      self.init(kind, failure.description, server: Server(status: status, code: Text(code)))
+    }
   }
 }

@@ -77,7 +77,7 @@ struct Session {
       return NamedCredential(credential: try credentialText(key), from: "MARFA_API_KEY")
     }
     if address.isLocal {
-      return try program.instanceOwnerKey(context: context).map { NamedCredential(credential: $0, from: "instance") }
+      return try program.instanceOwnerKey().map { NamedCredential(credential: $0, from: "instance") }
     }
     guard let entry = try kept.entry(for: address.origin) else { return nil }
     return NamedCredential(credential: entry.credential, from: "keychain", kept: entry)
@@ -130,7 +130,7 @@ struct Session {
   /// (N2.9), and a credential about to go out in clear text is warned of (C2.8).
   func endpoint(folderServer: Text? = nil) throws(MarfaError) -> (endpoint: Endpoint, address: ServerAddress) {
     let named = try server(folderServer: folderServer)
-    if named.address.isLocal { try program.startInstance(context: context) }
+    if named.address.isLocal { try program.startInstance() }
     let credential = try credential(for: named.address)
     warnOfClearText(named.address)
     return (
@@ -142,7 +142,7 @@ struct Session {
   /// The endpoint of a command that uses a server where one is named with a credential, and goes on without.
   func optionalEndpoint(folderServer: Text? = nil) throws(MarfaError) -> Endpoint? {
     guard let named = try namedServer(folderServer: folderServer) else { return nil }
-    if named.address.isLocal { try program.startInstance(context: context) }
+    if named.address.isLocal { try program.startInstance() }
     guard let credential = try namedCredential(for: named.address) else { return nil }
     warnOfClearText(named.address)
     return Endpoint(baseURL: named.address.base, origin: named.address.origin, credential: credential.credential)

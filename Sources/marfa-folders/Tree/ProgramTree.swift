@@ -9,5 +9,5 @@ func commandTree() -> Command {
       'marfa-folders SUBCOMMAND --help' tells of one subcommand.
       """,
     options: globalOptions,
-    commands: settingsCommands() + identityCommands())
+    commands: settingsCommands() + identityCommands() + [instanceCommand(), deviceCommand()])
 }

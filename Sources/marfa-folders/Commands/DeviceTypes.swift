@@ -1,0 +1,120 @@
+import MarfaBase
+import MarfaCopy
+
+/// `device types` and `device edge-types`.
+func deviceTypes() -> [Command] {
+  [
+    Command(
+      name: "types", summary: "the item types",
+      commands: [
+        Command(name: "list", summary: "the types the copy knows", run: listTypes),
+        Command(
+          name: "get", summary: "one type", arguments: [Argument("ID", "The type's id, such as core.note.")],
+          run: getType),
+        Command(name: "served", summary: "the types the server has now", run: servedTypes),
+      ]),
+    Command(
+      name: "edge-types", summary: "the edge types",
+      commands: [
+        Command(name: "list", summary: "the edge types the copy knows", run: listEdgeTypes),
+        Command(
+          name: "get", summary: "one edge type", arguments: [Argument("ID", "The edge type's id, such as parent-of.")],
+          run: getEdgeType),
+        Command(name: "served", summary: "the edge types the server has now", run: servedEdgeTypes),
+      ]),
+  ]
+}
+
+/// `ItemType` of C26.7.
+private func json(_ type: ItemType) -> JSON {
+  let fields = type.fields.map { field -> JSON in
+    [
+      "name": .string(field.name), "type": .string(field.kind), "required": .bool(field.isRequired),
+      "description": field.definition["description"] ?? .null, "declared_by": .string(field.declaredBy),
+      "definition": field.definition,
+    ]
+  }
+  return [
+    "id": .string(type.id), "label": .string(type.label), "description": type.definition["description"] ?? .null,
+    "parent": .optional(type.parent), "version": type.definition["version"] ?? .null, "fields": .array(fields),
+    "title_field": .string(type.titleField), "body_field": .string(type.bodyField),
+    "link_field": type.definition["link_field"] ?? .null, "roles": .array(type.roles.map { .string($0) }),
+    "compatible_with": type.definition["compatible_with"] ?? .array([]),
+  ]
+}
+
+/// `EdgeType` of C26.7.
+private func json(_ type: EdgeType) -> JSON {
+  [
+    "id": .string(type.id), "label": .string(type.label), "description": type.definition["description"] ?? .null,
+    "cardinality": .string(type.cardinality.rawValue), "reverse_name": .optional(type.reverseName),
+    "written_at": .string(type.writtenAt.rawValue),
+    "source_type_constraints": .array(type.sourceConstraints.map { .string($0) }),
+    "target_type_constraints": .array(type.targetConstraints.map { .string($0) }),
+    "cascade_on_delete": type.definition["cascade_on_delete"] ?? .null,
+    "properties": type.definition["properties"] ?? .null, "shipped": .bool(type.isShipped),
+  ]
+}
+
+private func sorted<Value>(_ values: [Text: Value]) -> [Value] {
+  values.sorted { $0.key < $1.key }.map(\.value)
+}
+
+@Sendable private func listTypes(_ invocation: Invocation) throws(MarfaError) -> Int32 {
+  let types = sorted(try catalog(invocation).types)
+  invocation.program.output.answer(.array(types.map(json)), types.map { "\($0.id)  \($0.label)" })
+  return 0
+}
+
+@Sendable private func getType(_ invocation: Invocation) throws(MarfaError) -> Int32 {
+  let id = invocation.argument(0) ?? ""
+  guard let type = try catalog(invocation).type(id) else {
+    throw MarfaError(.unknownType, "the copy knows no type '\(id)'")
+  }
+  invocation.program.output.answer(
+    json(type), ["\(type.id)  \(type.label)"] + type.fields.map { "  \($0.name): \($0.kind)" })
+  return 0
+}
+
+@Sendable private func servedTypes(_ invocation: Invocation) throws(MarfaError) -> Int32 {
+  let catalog = try served(invocation)
+  let types = sorted(catalog.types)
+  invocation.program.output.answer(.array(types.map(json)), types.map { "\($0.id)  \($0.label)" })
+  return 0
+}
+
+@Sendable private func listEdgeTypes(_ invocation: Invocation) throws(MarfaError) -> Int32 {
+  let types = sorted(try catalog(invocation).edgeTypes)
+  invocation.program.output.answer(.array(types.map(json)), types.map { "\($0.id)  \($0.label)" })
+  return 0
+}
+
+@Sendable private func getEdgeType(_ invocation: Invocation) throws(MarfaError) -> Int32 {
+  let id = invocation.argument(0) ?? ""
+  guard let type = try catalog(invocation).edgeTypes[id] else {
+    throw MarfaError(.unknownType, "the copy knows no edge type '\(id)'")
+  }
+  invocation.program.output.answer(json(type), ["\(type.id)  \(type.label)  \(type.cardinality.rawValue)"])
+  return 0
+}
+
+@Sendable private func servedEdgeTypes(_ invocation: Invocation) throws(MarfaError) -> Int32 {
+  let types = sorted(try served(invocation).edgeTypes)
+  invocation.program.output.answer(.array(types.map(json)), types.map { "\($0.id)  \($0.label)" })
+  return 0
+}
+
+/// The catalog the copy holds.
+private func catalog(_ invocation: Invocation) throws(MarfaError) -> Catalog {
+  try DeviceStore(invocation).use { (copy) throws(MarfaError) in try copy.catalog() }
+}
+
+/// The catalog as the server lists it now; the copy's own stays as it is.
+private func served(_ invocation: Invocation) throws(MarfaError) -> Catalog {
+  let (types, edgeTypes) = try DeviceStore(invocation).use(asks: true) { (copy) throws(MarfaError) in
+    (try copy.server.request("GET", "/types").json(), try copy.server.request("GET", "/edge-types").json())
+  }
+  return Catalog(
+    version: nil, types: types["types"]?.array ?? types.array ?? [],
+    edgeTypes: edgeTypes["edge_types"]?.array ?? edgeTypes.array ?? [])
+}

@@ -1,0 +1,132 @@
+import LocalInstance
+import MarfaBase
+import MarfaCopy
+
+/// `instance`: this machine's own server (N2).
+func instanceCommand() -> Command {
+  Command(
+    name: "instance", summary: "a small server on this computer",
+    discussion:
+      "The address 'local' means it. A command that needs it starts it; 'run' keeps it running in the foreground.",
+    options: [
+      Option("data", .text("DIR"), "Its data, in place of $XDG_DATA_HOME/marfa-folders/instance.")
+    ],
+    commands: [
+      Command(name: "status", summary: "whether it runs, and what it holds", run: instanceStatus),
+      Command(name: "stop", summary: "end it, once what is under way is answered", run: stopInstance),
+      Command(
+        name: "backup", summary: "copy its data while it runs",
+        arguments: [Argument("TO", "A directory that is empty or absent; 'instance run --data TO' opens it.")],
+        run: backUpInstance),
+      Command(
+        name: "key", summary: "keys for other programs and computers",
+        commands: [
+          Command(
+            name: "create", summary: "make a key; it is shown this once",
+            options: [
+              Option("label", .text("L"), "What it is for."),
+              Option("permission", .text("TYPE=read|write"), repeats: true, "What it may do with a type."),
+              Option(
+                "metadata", .text("FAMILY=read|write"), repeats: true, "What it may do with a family of metadata."),
+            ], run: createKey),
+          Command(name: "list", summary: "the keys, without their secrets", run: listKeys),
+          Command(
+            name: "revoke", summary: "end a key", arguments: [Argument("ID", "The key's id.")], run: revokeKey),
+        ]),
+    ])
+}
+
+private func home(_ invocation: Invocation) throws(MarfaError) -> InstanceHome {
+  try invocation.program.instanceHome(data: invocation.value("data"))
+}
+
+@Sendable private func instanceStatus(_ invocation: Invocation) throws(MarfaError) -> Int32 {
+  let status = try home(invocation).status()
+  var line = status.isRunning ? "running at \(status.url ?? "local")" : "not running"
+  if status.isRunning, let pid = status.pid { line += ", process \(pid)" }
+  if let since = status.since { line += ", since \(since)" }
+  var lines = [line]
+  var data = "data in \(status.data)"
+  if let bytes = status.bytes { data += ", \(bytes) bytes" }
+  if let items = status.items { data += ", \(counted(items, "item"))" }
+  lines.append(data)
+  invocation.program.output.answer(status.json, lines)
+  return 0
+}
+
+@Sendable private func stopInstance(_ invocation: Invocation) throws(MarfaError) -> Int32 {
+  let home = try home(invocation)
+  let ran: Bool
+  do throws(InstanceFailure) { ran = try home.stop() } catch { throw MarfaError(error) }
+  invocation.program.output.answer(["stopped": .bool(ran)], [ran ? "stopped" : "it was not running"])
+  return 0
+}
+
+@Sendable private func backUpInstance(_ invocation: Invocation) throws(MarfaError) -> Int32 {
+  let home = try home(invocation)
+  let target = invocation.program.absolute(PathBytes(invocation.argument(0) ?? ""))
+  do throws(InstanceFailure) { try home.backup(to: target) } catch { throw MarfaError(error) }
+  invocation.program.output.answer(
+    ["backup": .string(target.text)],
+    ["copied to \(target); 'marfa-folders instance run --data \(shellWord(target))' opens it"])
+  return 0
+}
+
+private func keys(_ invocation: Invocation) throws(MarfaError) -> InstanceKeys {
+  InstanceKeys(
+    home: try home(invocation),
+    transport: CurlTransport(CurlTransport.Options(localSocket: try home(invocation).socket)),
+    stop: invocation.program.stop)
+}
+
+private func pairs(_ invocation: Invocation, _ option: String) throws(MarfaError) -> [(Text, level: Text)] {
+  var found: [(Text, level: Text)] = []
+  for pair in invocation.all(option) {
+    guard let equals = pair.bytes.lastIndex(of: UInt8(ascii: "=")) else {
+      throw MarfaError(.invalid, "--\(option) takes NAME=read or NAME=write, not '\(pair)'")
+    }
+    let level = Text(bytes: pair.bytes[(equals + 1)...])
+    guard level == "read" || level == "write" else {
+      throw MarfaError(.invalid, "--\(option) takes NAME=read or NAME=write, not '\(pair)'")
+    }
+    found.append((Text(bytes: pair.bytes[..<equals]), level))
+  }
+  return found
+}
+
+@Sendable private func createKey(_ invocation: Invocation) throws(MarfaError) -> Int32 {
+  let types = try pairs(invocation, "permission").map { (pattern: $0.0, level: $0.level) }
+  let metadata = try pairs(invocation, "metadata").map { (family: $0.0, level: $0.level) }
+  let keys = try keys(invocation)
+  let made: JSON
+  do throws(InstanceFailure) {
+    made = try keys.create(label: invocation.value("label"), types: types, metadata: metadata)
+  } catch { throw MarfaError(error) }
+  let key = (made["key"]?.text ?? made["plaintext"]?.text)?.string
+  invocation.program.output.answer(
+    made, [key ?? "made"] + (key == nil ? [] : ["It is shown this once: keep it where it is needed."]))
+  return 0
+}
+
+@Sendable private func listKeys(_ invocation: Invocation) throws(MarfaError) -> Int32 {
+  let keys = try keys(invocation)
+  let list: JSON
+  do throws(InstanceFailure) { list = try keys.list() } catch { throw MarfaError(error) }
+  let rows = list.array ?? list["keys"]?.array ?? []
+  if rows.isEmpty { invocation.program.output.note("No keys.") }
+  invocation.program.output.answer(
+    list,
+    rows.map { row in
+      "\(row["id"]?.text ?? "?")  \(row["label"]?.text ?? "")"
+        + (row["revoked_at"]?.text.map { "  revoked \($0)" } ?? "")
+    })
+  return 0
+}
+
+@Sendable private func revokeKey(_ invocation: Invocation) throws(MarfaError) -> Int32 {
+  let id = try folderID(invocation.argument(0))
+  let keys = try keys(invocation)
+  do throws(InstanceFailure) { try keys.revoke(id) } catch { throw MarfaError(error) }
+  invocation.program.output.answer(["id": .string(id.text), "revoked": true], ["\(id) is revoked"])
+  return 0
+}

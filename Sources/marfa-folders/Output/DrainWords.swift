@@ -1,0 +1,49 @@
+import MarfaBase
+
+/// What a folder's drain did, in words (C19.6, C19.7).
+struct DrainWords {
+  /// The object of C19.6.
+  let drain: Report
+
+  /// The counts.
+  var counts: String {
+    var line = "answered \(drain.count("answered")), held \(drain.count("held"))"
+    if drain.count("unsent") > 0 { line += ", unsent \(drain.count("unsent"))" }
+    if drain.count("unmade") > 0 { line += ", not made \(drain.count("unmade"))" }
+    return line
+  }
+
+  /// Writes the server refused: each with what it said.
+  var refused: [String] {
+    drain.list("verdicts").filter { $0.words("verdict") == "refused" || $0.words("verdict") == "dead" }.map { entry in
+      let kind = (entry.words("kind") ?? "write").replacing("_", with: " ")
+      let subject = entry.words("item_id") ?? entry.words("edge_id") ?? ""
+      let why = entry.report("refusal").words("message") ?? entry.words("reason") ?? "refused"
+      return "\(kind) \(subject): refused by the server: \(why)"
+    }
+  }
+
+  /// What stayed undelivered, and why.
+  var undelivered: [String] {
+    guard drain.count("undelivered") > 0 || drain.words("unavailable") != nil else { return [] }
+    var line = "\(counted(drain.count("undelivered"), "write")) undelivered, kept for the next time"
+    if let why = drain.words("unavailable") { line += ": \(why)" }
+    if let wait = drain.json["retry_after_seconds"]?.int { line += "; the server asks to wait \(wait) s" }
+    return [line]
+  }
+
+  /// Why sending stopped.
+  var stopped: [String] { drain.words("stopped").map { ["sending stopped: \($0)"] } ?? [] }
+
+  /// Sources no claim covers.
+  var unclaimed: [String] { drain.paths("unclaimed_sources").map { "the key claims no source '\($0)'" } }
+
+  /// Edits sent again, placements another machine made.
+  var settled: [String] {
+    let counts = clauses([
+      (drain.count("rebased"), "edits sent again on a newer version"),
+      (drain.count("gave_way"), "placements another machine made first"),
+    ])
+    return counts.map { [$0] } ?? []
+  }
+}

@@ -1,0 +1,111 @@
+import FolderSync
+import MarfaBase
+
+/// What a watch tells, in words (C17.6, C19.7).
+struct WatchWords {
+  /// A line and whether it goes to standard error.
+  struct Line {
+    var words: String
+    var isError: Bool
+  }
+
+  private var refusedPlacements = 0
+
+  /// Nothing was told yet.
+  init() {}
+
+  /// The lines of an event.
+  mutating func lines(_ event: WatchEvent) -> [Line] {
+    switch event {
+    case .watching(let directory, let storage):
+      var lines = [Line(words: "watching \(directory); Ctrl-C stops it", isError: true)]
+      if let warning = storage["warning"]?.text { lines.append(Line(words: warning.string, isError: true)) }
+      return lines
+    case .watcherFailed(let message):
+      return [Line(words: "the disk's notices failed: \(message); the watch goes on", isError: true)]
+    case .retrying(let error, let seconds):
+      let words =
+        "the copy could not be filled: \(error.message); tried again in \(seconds) s, then ever later, up to 30 s"
+      return [Line(words: words, isError: true)]
+    case .unreachable(let server, let reason):
+      return said("\(server) cannot be reached: \(reason); edits wait here")
+    case .reachable(let server): return said("\(server) answers again")
+    case .waiting(_, let scan):
+      return said("waiting: \(Report(scan).words("root_gone") ?? "the directory is gone")")
+    case .copyChanging(let reason): return said("the copy keeps changing: \(reason); it is written at the next pass")
+    case .passed(let pass, let standing): return self.pass(pass, standing).map { Line(words: $0, isError: false) }
+    case .handedOver(let command, let pid):
+      let who = command.map { "'\($0)'" } ?? "another command"
+      return said("\(who)\(pid.map { " (process \($0))" } ?? "") works the folder now")
+    case .heldElsewhere(let pid):
+      return said("another process\(pid.map { " (\($0))" } ?? "") took the folder; the watch keeps trying")
+    case .takenBack: return said("the watch works the folder again")
+    case .removed: return said("the folder was removed; the watch ends")
+    case .unlisted: return said("the folder left this machine's list; the watch ends")
+    }
+  }
+
+  private func said(_ words: String) -> [Line] { [Line(words: words, isError: false)] }
+
+  private mutating func pass(_ pass: WatchPass, _ standing: Set<StandingCondition>) -> [String] {
+    let scan = ScanWords(scan: Report(pass.scan))
+    let drain = DrainWords(drain: Report(pass.drain))
+    let pull = PullWords(pull: Report(pass.pull))
+    var settings = Report(pass.settings)
+    if !standing.contains(.settingsFlagged), !standing.contains(.settingsUnwritten) {
+      // What is not in force was said before and stands; only what happened now is said.
+      settings = Report(["sent": .bool(settings.has("sent")), "written": .bool(settings.has("written"))])
+    }
+    var lines = settingsWords(settings)
+    var counts: [(Int, String)] = [
+      (scan.scan.count("created"), "created"), (scan.scan.count("updated"), "updated"),
+      (scan.scan.count("renamed"), "renamed"), (scan.scan.count("deleted"), "deleted"),
+      (drain.drain.count("answered"), "answered"), (drain.drain.count("undelivered"), "waiting to be sent"),
+      (pull.pull.count("written") + pull.pull.count("rewritten"), "files written"),
+      (pull.pull.count("moved"), "files moved"),
+      (pull.pull.count("removed") - pull.pull.count("purged"), "files removed"),
+    ]
+    let notWritten = ["unwritten", "outside", "unsuited", "absent"].map { pull.pull.count($0) }.reduce(0, +)
+    counts += [
+      (notWritten, "not written"), (scan.scan.count("lost"), "lost by the copy"),
+      (scan.scan.count("unreached"), "not reached"), (pull.pull.count("unmatched"), "no longer matched"),
+      (drain.drain.count("rebased"), "sent again on a newer version"),
+      (drain.drain.count("gave_way"), "placed by another machine first"),
+    ]
+    lines.append("pass: \(clauses(counts) ?? "everything in step")")
+    if pull.pull.count("unplaced") != refusedPlacements {
+      refusedPlacements = pull.pull.count("unplaced")
+      lines += PullWords.unplaced(refusedPlacements)
+    }
+    if pull.pull.count("purged") > 0 {
+      lines.append("\(counted(pull.pull.count("purged"), "file")) of purged items removed")
+    }
+    lines += scan.trashed + drain.refused
+    if standing.contains(.stopped) { lines += drain.stopped }
+    return lines + notices(standing, scan, pull)
+  }
+
+  /// What stands and has changed (C17.8).
+  private func notices(_ standing: Set<StandingCondition>, _ scan: ScanWords, _ pull: PullWords) -> [String] {
+    var lines: [String] = []
+    for condition in StandingCondition.allCases where standing.contains(condition) {
+      switch condition {
+      case .pausedDisk: lines += scan.paused
+      case .pausedPull: lines += pull.paused
+      case .directories: lines += scan.directories
+      case .secrets: lines += scan.secrets
+      case .settling: lines += scan.settling
+      case .warnings: lines += scan.warnings
+      case .flagged: lines += scan.flagged + pull.flagged
+      case .uncarried: lines += pull.uncarried
+      case .embeds: lines += scan.embeds + pull.embeds
+      case .registry: lines += scan.registry
+      case .unsure: lines += scan.unsure
+      case .undelivered, .stopped, .lost, .unreached, .unwritten, .outside, .unsuited, .unplaced, .absent, .kept,
+        .unmatched, .settingsFlagged, .settingsUnwritten:
+        break
+      }
+    }
+    return lines
+  }
+}

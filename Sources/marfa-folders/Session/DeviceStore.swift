@@ -1,0 +1,84 @@
+import FolderSync
+import MarfaBase
+import MarfaCopy
+
+/// Opens the working copy a `device` door names (C25).
+struct DeviceStore {
+  /// The command line's way to its server.
+  let session: Session
+  /// The store's file.
+  let path: PathBytes
+  private let reads: Bool
+
+  /// The store of `--db`, else `MARFA_DB`.
+  /// - Throws: `no_store` where neither names one.
+  init(_ invocation: Invocation) throws(MarfaError) {
+    session = Session(invocation)
+    guard let named = invocation.value("db") ?? invocation.program.variable("MARFA_DB"),
+      !Terminal.trimmed(named).isEmpty
+    else { throw MarfaError(.noStore, "no store is named: give its path with --db or MARFA_DB") }
+    path = invocation.program.absolute(PathBytes(named))
+    reads = invocation.has("reader")
+  }
+
+  private var exists: Bool { ((try? session.context.files.status(path)) ?? nil) != nil }
+
+  /// Opens the copy, with the server named where `asks`, and works on it; copy and claim live until `work` is done.
+  /// - Parameter makes: whether a store is made where none is (C25.1).
+  func use<Value>(
+    asks: Bool = false, makes: Bool = false, _ work: (WorkingCopy) throws(MarfaError) -> Value
+  ) throws(MarfaError) -> Value {
+    let open = try open(asks: asks, makes: makes)
+    defer { withExtendedLifetime(open) {} }
+    return try work(open.copy)
+  }
+
+  private func open(asks: Bool, makes: Bool) throws(MarfaError) -> OpenStore {
+    guard exists || makes else {
+      throw MarfaError(.noStore, "no store has been made at \(path); 'device --db \(path) hydrate' makes one")
+    }
+    // Nothing is made at the path where the server is missing (C25.1).
+    let endpoint: Endpoint? = if asks { try session.endpoint().endpoint } else { nil }
+    return try OpenStore(
+      path: path, context: session.context, role: reads ? .reader : .writer, endpoint: endpoint,
+      credentials: session.kept, stop: session.program.stop)
+  }
+}
+
+/// An open working copy and the claim on it.
+private final class OpenStore {
+  /// The copy.
+  let copy: WorkingCopy
+  private let claim: WriterClaim?
+
+  /// Opens a store; a writer takes the claim of X12 without asking its holder to let go.
+  init(
+    path: PathBytes, context: Context, role: WorkingCopy.Role, endpoint: Endpoint?,
+    credentials: (any CredentialStore)?, stop: StopFlag
+  ) throws(MarfaError) {
+    do {
+      var claim: WriterClaim?
+      if role == .writer {
+        if ((try? context.files.status(path)) ?? nil) == nil {
+          _ = try context.files.makeDirectories(path.parent, mode: 0o700)
+        }
+        let directory = try context.files.openDirectory(path.parent)
+        guard
+          case .taken(let taken) = try WriterClaim.attempt(in: directory, store: path.name, files: context.files)
+        else {
+          throw MarfaError(
+            .readingHandle, "another process works the store at \(path); --reader opens it to read beside that")
+        }
+        claim = taken
+      }
+      self.claim = claim
+      let database = try Database(path: path.description, mode: role == .writer ? .create : .readOnly)
+      let blobs = FileBlobStore(
+        path: PathBytes(bytes: path.bytes + Array(".blobs".utf8)), files: context.files, ids: context.ids)
+      copy = try WorkingCopy.open(
+        database: database, blobs: blobs, context: context, role: role, endpoint: endpoint, credentials: credentials,
+        path: path)
+      copy.stop = stop
+    } catch { throw MarfaError(any: error) }
+  }
+}
