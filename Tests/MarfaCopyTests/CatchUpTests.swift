@@ -281,4 +281,55 @@ import TestSupport
     #expect(report.applied == 2 && report.failedOpens == 2)
     #expect(try bench.copy.item(note)?.properties["title"]?.text == "Two")
   }
+
+  @Test(
+    "D40.4 D40.7 a listener hears that something changed without touching the store, and says once that it is cut off")
+  func listener() throws {
+    let bench = try CopyBench()
+    let note = try bench.note("Note")
+    try bench.fill()
+    let place = try #require(try bench.copy.streamPlace())
+    let stop = StopFlag()
+    var idle = 0
+    bench.transport.whileIdle = {
+      idle += 1
+      guard idle == 1 else { return false }
+      _ = try? bench.ask("PATCH", "/items/\(note)", ["version": 1, "properties": ["title": "One"]])
+      return true
+    }
+    var down = 0
+    bench.transport.before = { request in
+      guard request.url.hasSuffix("/"), idle >= 2 else { return nil }
+      down += 1
+      if down == 3 { stop.set(.stopped) }
+      return .failure(.unreachable("down"))
+    }
+    var news: [StreamNews] = []
+    let before = try bench.copy.status().eventCursor
+    let end = StreamListener(context: bench.context, stop: stop).listen(from: place) { news.append($0) }
+    #expect(end == nil)
+    #expect(news.count == 3 && news.prefix(2) == [.reachable, .changed])
+    if case .unreachable? = news.last {} else { Issue.record("not told unreachable") }
+    #expect(try bench.copy.status().eventCursor == before)
+    #expect(try bench.copy.item(note)?.version == 1)
+  }
+
+  @Test("D-S18 D1.17 pins survive an aged cursor; a pinned row in the bin is held through the refill")
+  func pinnedRefill() throws {
+    let bench = try CopyBench()
+    let outside = try bench.note("Outside", tier: "feed")
+    let binned = try bench.note("Binned", tier: "feed")
+    try bench.fill()
+    try bench.copy.pin(outside, owner: "a")
+    try bench.copy.pin(binned, owner: "a")
+    try bench.ask("DELETE", "/items/\(binned)?version=1")
+    try bench.note("Later")
+    bench.clock.advance(seconds: 3600 * 24 * 400)
+    try bench.instance.sweep()
+    #expect(bench.refusal { try bench.copy.catchUp() }?.reason == "catchup_too_old")
+    try bench.fill()
+    #expect(try bench.copy.pins() == [outside, binned].sorted())
+    #expect(try bench.copy.item(outside) != nil)
+    #expect(try bench.copy.rowState(binned) == .trashed)
+  }
 }

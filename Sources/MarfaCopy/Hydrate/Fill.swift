@@ -317,16 +317,21 @@ extension WorkingCopy {
       ) { $0.id(0) }.compactMap { $0 }
     }
     for id in missing {
-      guard case .found(let json) = try certified("/items/\(id)", query: [("include", "edges,metadata")], view: view)
-      else {
-        continue
+      let answer = try certified("/items/\(id)", query: [("include", "edges,metadata")], view: view)
+      var item: Item?
+      var drawn: [Edge] = []
+      if case .found(let json) = answer {
+        item = try row(json)
+        drawn = try edges(of: json, item: id, view: view).edges
+      } else {
+        // A pinned row in the bin is one a restore brings back; letting it go would read as lost.
+        item = try binRow(id, view: view)
       }
-      let item = try row(json)
-      let drawn = try edges(of: json, item: id, view: view)
+      guard let item else { continue }
       try store.transaction {
         try requireGeneration(generation)
         try store.take(server: item, always: true)
-        for edge in drawn.edges { try store.take(server: edge, always: true) }
+        for edge in drawn { try store.take(server: edge, always: true) }
       }
     }
   }

@@ -141,7 +141,8 @@ extension WorkingCopy {
     try binRow(id, view: try requireCertificate().view) != nil
   }
 
-  private func binRow(_ id: EntityID, view: Text) throws(MarfaError) -> Item? {
+  /// The row of the instance's bin; nil where it holds none.
+  func binRow(_ id: EntityID, view: Text) throws(MarfaError) -> Item? {
     let query: [(String, Text)] = [
       ("state", "trashed"), ("tier", "all"), ("include", "metadata"), ("filter", Text("id eq \"\(id)\"")),
       ("limit", "1"),
