@@ -203,9 +203,7 @@ extension WorkingCopy {
         try database.execute("DELETE FROM item; DELETE FROM edge; DELETE FROM purged")
         try database.execute("UPDATE item_base SET row = NULL; UPDATE edge_base SET row = NULL")
         try database.run("INSERT OR IGNORE INTO text_pending (row) SELECT rowid FROM item_text")
-        try database.run(
-          "UPDATE queue SET verdict = 'blocked', reason = 'instance_changed' WHERE verdict IS NULL OR verdict = 'blocked'"
-        )
+        try queue.instanceChanged()
       }
       try declare(slice)
       try store.set(.hydrateState, Text(bytes: progress.json.write()))

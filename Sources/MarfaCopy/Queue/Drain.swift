@@ -71,8 +71,8 @@ final class Drain {
   /// Writes to be judged again, in order, ahead of the rest.
   private var woken: [Int] = []
   private var waiters: [EntityID: [Int]] = [:]
-  /// Writes that wait for one that is out by the server's order alone.
-  private var deferred: [Int: QueuedWrite] = [:]
+  /// Writes that wait for one to come back, whatever of it, by the server's order alone.
+  private var deferred: [(seq: Int, lane: Lane, behind: Int)] = []
   private var inFlight: [Int: Attempt] = [:]
   /// Writes counted already, so that the end of the pass does not count them again.
   var counted: Set<Int> = []
@@ -81,9 +81,8 @@ final class Drain {
   struct Attempt {
     var write: QueuedWrite
     var credential: String
+    var lane: Lane
     var isSecond = false
-    /// Whether nothing else goes while it is out.
-    var isAlone = false
   }
 
   var copy: WorkingCopy { queue.copy }
@@ -158,6 +157,9 @@ final class Drain {
       guard let attempt = inFlight.removeValue(forKey: tag) else { continue }
       isFirst = false
       try take(result, of: attempt, pool)
+      guard inFlight[tag] == nil else { continue }
+      for waiting in deferred where waiting.behind == tag { putBack(waiting.seq) }
+      deferred.removeAll { $0.behind == tag }
     }
   }
 
@@ -180,7 +182,7 @@ final class Drain {
   private func fill(_ pool: any RequestPool) throws(MarfaError) {
     let width = isFirst ? 1 : Drain.width
     // Refilled by halves, so that a window shares its commit.
-    guard inFlight.count <= width / 2, !inFlight.values.contains(where: \.isAlone) else { return }
+    guard inFlight.count <= width / 2, !inFlight.values.contains(where: \.lane.isAlone) else { return }
     let credential: String
     do throws(MarfaError) { credential = try copy.server.currentCredential() } catch {
       failure = error
@@ -200,23 +202,20 @@ final class Drain {
         continue
       case .ready: break
       }
-      let out = inFlight.values.map(\.write) + window.map(\.attempt.write)
-      let isAlone = try lanes.goesAlone(write)
-      if isAlone, !(out.isEmpty && deferred.isEmpty) {
+      let lane = try lane(write)
+      if lane.isAlone, !(inFlight.isEmpty && window.isEmpty && deferred.isEmpty) {
         // Nothing later passes it.
         putBack(seq)
         break
       }
-      if let ahead = try ahead(of: write, among: out + deferred.values.filter { $0.seq < seq }) {
-        deferred[seq] = write
-        waiters[ahead.id, default: []].append(seq)
+      if let ahead = ahead(of: lane, seq, window.map(\.attempt)) {
+        deferred.append((seq, lane, ahead))
         continue
       }
-      deferred[seq] = nil
       guard let request = try request(&write, credential) else { continue }
       write.sent = true
-      window.append((Attempt(write: write, credential: credential, isAlone: isAlone), request))
-      if isAlone { break }
+      window.append((Attempt(write: write, credential: credential, lane: lane), request))
+      if lane.isAlone { break }
     }
     if window.isEmpty { return }
     try durably { () throws(MarfaError) in try table.markSent(window.map(\.attempt.write)) }
@@ -226,9 +225,11 @@ final class Drain {
     }
   }
 
-  private func ahead(of write: QueuedWrite, among earlier: [QueuedWrite]) throws(MarfaError) -> QueuedWrite? {
-    for other in earlier where try lanes.ordered(other, write) { return other }
-    return nil
+  /// The write that must come back before one of a lane may go: one that is out, or what one that waits its turn waits for.
+  private func ahead(of lane: Lane, _ seq: Int, _ window: [Attempt]) -> Int? {
+    let out = (Array(inFlight.values) + window).sorted { $0.write.seq < $1.write.seq }
+    if let attempt = out.first(where: { $0.lane.comesBefore(lane) }) { return attempt.write.seq }
+    return deferred.first { $0.seq < seq && $0.lane.comesBefore(lane) }?.behind
   }
 
   /// A commit that is on the disk when it returns: nothing goes out before (Q3.3, architecture "durable before the wire").
@@ -238,27 +239,21 @@ final class Drain {
     try store.transaction(work)
   }
 
-  private var lanes: Lanes {
-    let (store, table) = (self.store, self.table)
-    return Lanes(
-      edgeType: { (write) throws(MarfaError) in
-        var name = write.body?["edge_type"]?.text
-        if let id = write.edgeID {
-          if name == nil { name = try store.edge(id)?.type }
-          if name == nil { name = try store.serverEdge(id)?.type }
-          if name == nil {
-            name = try table.all("edge = ? AND kind = 'create_edge'", id).last?.body?["edge_type"]?.text
-          }
-        }
-        guard let name else { return nil }
-        return try store.catalog().edgeTypes[name]
-      },
-      cascades: { (id) throws(MarfaError) in
-        let catalog = try store.catalog()
-        return try store.edges(where: "source = ?", [id]).contains {
-          catalog.edgeTypes[$0.type]?.definition["cascade_on_delete"]?.text == "cascade"
-        }
-      })
+  private func lane(_ write: QueuedWrite) throws(MarfaError) -> Lane {
+    let catalog = try store.catalog()
+    var type: Text?
+    var cascades = false
+    if let id = write.edgeID {
+      type = write.body?["edge_type"]?.text
+      if type == nil { type = try store.edge(id)?.type }
+      if type == nil { type = try store.serverEdge(id)?.type }
+      if type == nil { type = try table.all("edge = ? AND kind = 'create_edge'", id).last?.body?["edge_type"]?.text }
+    } else if write.kind == .deleteItem, let id = write.itemID {
+      cascades = try store.edges(where: "source = ?", [id]).contains {
+        catalog.edgeTypes[$0.type]?.definition["cascade_on_delete"]?.text == "cascade"
+      }
+    }
+    return Lane(write, edgeType: type.flatMap { catalog.edgeTypes[$0] }, cascades: cascades)
   }
 
   /// The request of a write; nil where it settled or was left instead (chapter 8, steps 7.4 to 7.6).
@@ -311,10 +306,7 @@ final class Drain {
 
   /// Judges again the writes that waited for one, in order, before the rest.
   func wake(_ id: EntityID) {
-    for seq in waiters.removeValue(forKey: id) ?? [] {
-      deferred[seq] = nil
-      putBack(seq)
-    }
+    for seq in waiters.removeValue(forKey: id) ?? [] { putBack(seq) }
   }
 
   /// Sends a write once more, under its key, with a renewed credential.
@@ -322,7 +314,7 @@ final class Drain {
     var write = attempt.write
     guard let request = try request(&write, credential) else { return }
     inFlight[write.seq] = Attempt(
-      write: write, credential: credential, isSecond: true, isAlone: attempt.isAlone)
+      write: write, credential: credential, lane: attempt.lane, isSecond: true)
     pool.start(request, tag: write.seq)
   }
 

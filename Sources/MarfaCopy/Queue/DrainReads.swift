@@ -38,8 +38,9 @@ extension Drain {
     }
     if order.count > Drain.fewReads {
       do throws(MarfaError) { _ = try copy.catchUp() } catch {
-        try environmental(error)
-        return
+        // A stream that ended early met what it met; the rest is read.
+        if error.code != .streamIncomplete { try environmental(error) }
+        if !mayGoOn { return }
       }
       var left: [(isEdge: Bool, id: EntityID)] = []
       try store.transaction {
@@ -66,11 +67,7 @@ extension Drain {
   private func readTogether(
     _ order: [(isEdge: Bool, id: EntityID)]
   ) throws(MarfaError) -> [(isEdge: Bool, id: EntityID)] {
-    // A row the slice may not take, or that the copy does not hold, needs a read that says whether it is listed.
-    var items: [EntityID] = []
-    for (isEdge, id) in order where !isEdge {
-      if try store.serverItem(id) != nil { items.append(id) }
-    }
+    let items = order.filter { !$0.isEdge }.map(\.id)
     guard items.count > Drain.fewReads else { return order }
     var done: Set<EntityID> = []
     var from = 0
@@ -79,15 +76,15 @@ extension Drain {
       from += page.count
       let answered: [Item]
       do throws(MarfaError) { answered = try copy.server.bulkGet(page) } catch {
-        try environmental(error)
+        // A server without the door, or one that answers it otherwise, is read row by row (IQ2).
+        let isRefusal = error.server?.status.map { (400..<500).contains($0) && $0 != 401 } ?? (error.code == .decoding)
+        if error.isEnvironmental || !isRefusal { try environmental(error) }
         break
       }
       try store.transaction {
         for var item in answered {
-          guard let held = try store.serverItem(item.id), held.type == item.type, held.tier == item.tier else {
-            continue
-          }
-          item.isListed = held.isListed
+          guard let listed = try isListed(item) else { continue }
+          item.isListed = listed
           try clearRead(false, item.id)
           try store.take(server: item)
           try store.reproject(item: item.id)
@@ -96,6 +93,18 @@ extension Drain {
       }
     }
     return order.filter { $0.isEdge || !done.contains($0.id) }
+  }
+
+  /// Whether a row answered in bulk, which does not say so itself, is listed. Nil where it takes a read of its own to tell: a
+  /// row that moved, or a new one that the slice may not take.
+  private func isListed(_ item: Item) throws(MarfaError) -> Bool? {
+    if let held = try store.serverItem(item.id) {
+      return held.type == item.type && held.tier == item.tier ? held.isListed : nil
+    }
+    guard let slice = try copy.slice(), !item.type.bytes.starts(with: "system.".utf8),
+      try slice.takes(type: item.type, tier: item.tier, in: store.catalog())
+    else { return nil }
+    return true
   }
 
   /// Whether a catch-up brought the item as it was at the answers, or later (Q9.10). A refusal makes no event.
@@ -192,7 +201,7 @@ extension Drain {
     try store.read { try store.database.run("UPDATE OR REPLACE pin SET item = ? WHERE item = ?", landed, minted) }
     try store.letGo(item: minted)
     try store.reproject(item: landed)
-    for edge in Set(naming.compactMap(\.edgeID)) { try store.reproject(edge: edge) }
+    for edge in Set(naming.compactMap(\.edgeID)).sorted() { try store.reproject(edge: edge) }
   }
 
   /// Orders the waiting writes of a row anew, all in the order they were queued (Q42.7).

@@ -53,7 +53,7 @@ extension WriteQueue {
       try requireWholeForEdges()
       guard let edge = try store.edge(id) else { throw MarfaError(.notFound, "the copy holds no edge \(id)") }
       guard let version else { throw MarfaError(.invalid, "an edit names the version it was made on") }
-      guard version == edge.version else {
+      guard try version == edge.version || version == answeredVersion(edge: id) else {
         throw MarfaError(.invalid, "the edit names version \(version), and the copy holds \(edge.version)")
       }
       var body = JSONObject([("version", .int(version))])
@@ -115,6 +115,9 @@ extension WriteQueue {
     let store = store
     return EdgeCheck(
       catalog: catalog, item: { (id) throws(MarfaError) in try store.item(id) },
+      between: { (source, target, type) throws(MarfaError) in
+        try store.edges(where: "source = ? AND type = ? AND target = ?", [source, type, target])
+      },
       from: { (id, type) throws(MarfaError) in try store.edges(where: "source = ? AND type = ?", [id, type]) },
       to: { (id, type) throws(MarfaError) in try store.edges(where: "target = ? AND type = ?", [id, type]) })
   }

@@ -130,7 +130,7 @@ extension WriteQueue {
     let store = store
     let check = EdgeCheck(
       catalog: catalog, item: { (end) throws(MarfaError) in end == id ? made : try store.item(end) },
-      from: { (_, _) throws(MarfaError) in [] },
+      between: { (_, _, _) throws(MarfaError) in [] }, from: { (_, _) throws(MarfaError) in [] },
       to: { (end, type) throws(MarfaError) in try store.edges(where: "target = ? AND type = ?", [end, type]) })
     for (type, targets) in draft.edges {
       if type == "in-folder" {
@@ -171,7 +171,8 @@ extension WriteQueue {
       guard let version = edit.version else {
         throw MarfaError(.invalid, "an edit names the version it was made on")
       }
-      let isEarlier = try readEarlier(version, held: row.version, said: edit.readAtVersion)
+      let isEarlier = try readEarlier(
+        version, held: row.version, answered: answeredVersion(item: id), said: edit.readAtVersion)
       let catalog = try store.catalog()
       let typeID = edit.type ?? row.type
       guard let type = catalog.type(typeID) else { throw unknown(typeID) }
@@ -205,9 +206,10 @@ extension WriteQueue {
     type.fields.map { ($0.name, $0.isRequired) }
   }
 
-  /// Whether an edit is said to be read earlier than what is held (Q43.1 to Q43.3, Q2.2).
-  private func readEarlier(_ version: Int, held: Int, said: Bool) throws(MarfaError) -> Bool {
-    if version == held { return false }
+  /// Whether an edit is said to be read earlier than what is held (Q43.1 to Q43.3, Q2.2). A version an answer named counts
+  /// as held before the read after it: the caller knows it from the verdict.
+  private func readEarlier(_ version: Int, held: Int, answered: Int?, said: Bool) throws(MarfaError) -> Bool {
+    if version == held || version == answered { return false }
     guard said, version > 0, version < held else {
       throw MarfaError(.invalid, "the edit names version \(version), and the copy holds \(held)")
     }

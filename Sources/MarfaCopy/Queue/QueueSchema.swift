@@ -40,7 +40,7 @@ enum QueueSchema {
     );
     CREATE INDEX IF NOT EXISTS queue_of_item ON queue (item);
     CREATE INDEX IF NOT EXISTS queue_of_edge ON queue (edge) WHERE edge IS NOT NULL;
-    CREATE INDEX IF NOT EXISTS queue_unanswered ON queue (seq)
-      WHERE verdict IS NULL OR verdict IN ('blocked', 'dead');
+    CREATE INDEX IF NOT EXISTS queue_by_verdict ON queue (verdict, reason);
+    CREATE INDEX IF NOT EXISTS queue_owed ON queue (seq) WHERE owed_read = 1;
     """
 }

@@ -158,7 +158,7 @@ extension WriteQueue {
   // MARK: Another instance
 
   /// Blocks every waiting write `instance_changed`: the copy was filled from another instance, and the person decides what
-  /// becomes of writes meant for the old one (Q60.3, QD1). Called at the end of such a fill, inside its transaction.
+  /// becomes of writes meant for the old one (Q60.3, QD1). Called inside the transaction that takes the old rows away.
   package func instanceChanged() throws(MarfaError) {
     try store.read {
       try store.database.run(

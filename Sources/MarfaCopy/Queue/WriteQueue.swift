@@ -181,6 +181,16 @@ package final class WriteQueue {
     }
   }
 
+  /// The latest version an answer named for an item whose read is still owed.
+  func answeredVersion(item id: EntityID) throws(MarfaError) -> Int? {
+    try table.all("item = ? AND edge IS NULL AND owed_read = 1", id).compactMap(\.answeredVersion).max()
+  }
+
+  /// The same of an edge.
+  func answeredVersion(edge id: EntityID) throws(MarfaError) -> Int? {
+    try table.all("edge = ? AND owed_read = 1", id).compactMap(\.answeredVersion).max()
+  }
+
   /// Lays the row's or the edge's writes over it anew.
   func reproject(_ write: QueuedWrite) throws(MarfaError) {
     if write.kind.isEdgeWrite {

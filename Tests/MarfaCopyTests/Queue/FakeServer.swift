@@ -40,6 +40,8 @@ final class FakeServer: Transport {
     var up = true
     var instance = Sample.id(0x1).text
     var tick: Int64 = 0
+    /// Where set, requests of a pool arrive and are answered in a random order.
+    var random: SplitMix?
   }
 
   let state: Mutex<State>
@@ -89,12 +91,23 @@ final class FakeServer: Transport {
 
   private final class Pool: RequestPool {
     let server: FakeServer
-    var done: [(Int, Result<HTTPResponse, TransportError>)] = []
+    private var waiting: [(Int, HTTPRequest)] = []
     init(_ server: FakeServer) { self.server = server }
-    func start(_ request: HTTPRequest, tag: Int) { done.append((tag, server.answer(request))) }
-    var inFlight: Int { done.count }
-    func next() -> (tag: Int, result: Result<HTTPResponse, TransportError>)? { done.isEmpty ? nil : done.removeFirst() }
-    func cancel() { done = [] }
+    func start(_ request: HTTPRequest, tag: Int) { waiting.append((tag, request)) }
+    var inFlight: Int { waiting.count }
+    func next() -> (tag: Int, result: Result<HTTPResponse, TransportError>)? {
+      if waiting.isEmpty { return nil }
+      let count = waiting.count
+      let place = server.state.withLock { state in
+        guard var random = state.random else { return 0 }
+        let place = Int(random.next() % UInt64(count))
+        state.random = random
+        return place
+      }
+      let (tag, request) = waiting.remove(at: place)
+      return (tag, server.answer(request))
+    }
+    func cancel() { waiting = [] }
   }
 
   private func answer(_ request: HTTPRequest) -> Result<HTTPResponse, TransportError> {
@@ -169,6 +182,11 @@ final class FakeServer: Transport {
         $0["state"] == "trashed" && sent.target.contains($0["id"]?.text?.string ?? "-")
       }
       return (200, ["data": .array(rows.map { row($0) }), "next_cursor": .null])
+    case ("GET", 1) where path[0] == "types" || path[0] == "edge-types":
+      guard let catalog = try? Catalog.shipped() else { return missing }
+      let listed: [JSON] =
+        path[0] == "types" ? catalog.types.values.map(\.definition) : catalog.edgeTypes.values.map(\.definition)
+      return (200, ["data": .array(listed), "next_cursor": .null])
     case ("GET", 1): return (200, ["data": [], "next_cursor": .null])
     case ("GET", 2) where path[0] == "items":
       guard let item = state.items[path[1]], item["state"] != "trashed" else { return missing }
@@ -256,23 +274,35 @@ final class FakeServer: Transport {
 
 /// A whole copy over a fake server, in memory or in a file that can be opened again.
 final class Bench {
-  let server = FakeServer()
+  let server: FakeServer
   let clock = ManualClock()
-  let blobs = MemoryBlobStore()
+  let blobs: MemoryBlobStore
   var copy: WorkingCopy
   let path: String
   private let context: Context
-  private let keeper: Database?
 
   init(file: String? = nil, filled: Bool = true) throws {
     path = file ?? ":memory:"
+    server = FakeServer()
+    blobs = MemoryBlobStore()
     let clock = clock
     context = Context(
       clock: clock, ids: SeededIds(clock: clock, seed: 7), files: MemoryFileSystem(MemoryDisk(clock: clock)),
       transport: server, scheduler: ManualScheduler(clock: clock), log: SilentLog())
-    keeper = nil
     copy = try Bench.open(path, blobs, context)
     if filled { try fill() }
+  }
+
+  /// The next process over another's server, with a store of its own.
+  init(over other: Bench, file: String) throws {
+    path = file
+    server = other.server
+    blobs = other.blobs
+    let clock = clock
+    context = Context(
+      clock: clock, ids: SeededIds(clock: clock, seed: 8), files: MemoryFileSystem(MemoryDisk(clock: clock)),
+      transport: server, scheduler: ManualScheduler(clock: clock), log: SilentLog())
+    copy = try Bench.open(path, blobs, context)
   }
 
   private static func open(_ path: String, _ blobs: MemoryBlobStore, _ context: Context) throws -> WorkingCopy {
