@@ -1,1 +1,1 @@
-// The room is empty yet.
+Simulate.run()

@@ -1,0 +1,62 @@
+import MarfaBase
+
+extension World {
+  /// What must hold once everything is quiet: all machines agree, every saved word is findable, nothing is doubled, and a
+  /// further pass sends nothing.
+  func check() throws {
+    let items = try self.items()
+    let bin = Set(items.filter { $0.state == "trashed" }.map(\.id.string))
+    // A file a person changed while its item went to the bin stays theirs, on their machine alone (F35, `kept`).
+    func shared(_ notes: [(path: PathBytes, text: String)]) -> [(path: PathBytes, text: String)] {
+      notes.filter { !bin.contains(World.id(of: $0.text) ?? "") }
+    }
+    let first = shared(machines[0].notes)
+    for machine in machines.dropFirst() {
+      let other = shared(machine.notes)
+      guard first.map(\.path) == other.map(\.path) else {
+        let one = Set(first.map(\.path))
+        let two = Set(other.map(\.path))
+        throw Violation(
+          words: "machines 0 and \(machine.number) hold other files: only 0: \(one.subtracting(two).sorted()), only "
+            + "\(machine.number): \(two.subtracting(one).sorted())")
+      }
+      for (mine, theirs) in zip(first, other) where mine.text != theirs.text {
+        throw Violation(
+          words:
+            "\(mine.path) differs between machines 0 and \(machine.number):\n\(mine.text)\n-- and --\n\(theirs.text)")
+      }
+    }
+    let live = items.filter { $0.state != "trashed" }
+    var findable: Set<String> = []
+    for item in items { findable.formUnion(Words.found(in: item.body)) }
+    for machine in machines { for note in machine.notes { findable.formUnion(Words.found(in: note.text)) } }
+    let lost = words.saved.filter { !findable.contains($0) && !words.overwritten.contains($0) }
+    if !lost.isEmpty { throw Violation(words: "words are gone: \(lost.prefix(5))") }
+    if live.count != first.count {
+      let files = Set(first.compactMap { World.id(of: $0.text) })
+      let without = live.filter { item in !files.contains(item.id.string) }
+      throw Violation(
+        words:
+          "\(live.count) live notes, \(first.count) files; without a file: \(without.map { "\($0.id) \($0.title)" })")
+    }
+    var seen: [String: Text] = [:]
+    for item in live {
+      // A conflicted copy rightly repeats its original's words; two notes that both hold a word were doubled otherwise.
+      for word in Words.found(in: item.body) {
+        if let other = seen[word], !isConflictedCopy(item.title), !isConflictedCopy(other) {
+          throw Violation(words: "\(word) stands in two live notes: \(other) and \(item.title)")
+        }
+        seen[word] = isConflictedCopy(item.title) ? seen[word] ?? item.title : item.title
+      }
+    }
+  }
+
+  /// The id a note's file carries.
+  static func id(of text: String) -> String? {
+    text.split(separator: "\n").first { $0.hasPrefix("marfa_id: ") }.map { String($0.dropFirst(10)) }
+  }
+
+  private func isConflictedCopy(_ title: Text) -> Bool {
+    title.string.contains("conflicted") || title.string.contains("Conflicted")
+  }
+}

@@ -1,0 +1,36 @@
+/// What the command line of the simulation says.
+struct Options {
+  var seed: UInt64 = 1
+  var operations = 2_000
+  var machines = 2
+  var verbose = false
+  var shrink = false
+
+  /// Reads `--seed N --operations N --machines N [--verbose] [--shrink]`; the refusal in words where it is none.
+  static func read(_ arguments: [String]) -> Result<Options, Refusal> {
+    var options = Options()
+    var rest = arguments[...]
+    while let word = rest.popFirst() {
+      switch word {
+      case "--seed", "--operations", "--machines":
+        guard let value = rest.popFirst().flatMap({ Int($0) }), value > 0 else {
+          return .failure(Refusal(words: "\(word) takes a positive number"))
+        }
+        if word == "--seed" { options.seed = UInt64(value) }
+        if word == "--operations" { options.operations = value }
+        if word == "--machines" { options.machines = min(4, value) }
+      case "--verbose": options.verbose = true
+      case "--shrink": options.shrink = true
+      default:
+        return .failure(
+          Refusal(
+            words:
+              "unknown option \(word); usage: simulate [--seed N] [--operations N] [--machines N] [--verbose] [--shrink]"
+          ))
+      }
+    }
+    return .success(options)
+  }
+
+  struct Refusal: Error { var words: String }
+}

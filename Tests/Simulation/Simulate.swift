@@ -1,0 +1,82 @@
+import Glibc
+import MarfaBase
+
+/// The simulation (after the property-based tests of Dropbox and Unison): the real engine and the real instance, on one
+/// thread, in memory, under random people, networks and crashes. One seed, one trace.
+enum Simulate {
+  static func run() {
+    switch Options.read(Array(CommandLine.arguments.dropFirst())) {
+    case .failure(let refusal):
+      print(refusal.words)
+      exit(2)
+    case .success(let options):
+      var operations = Operation.draw(options)
+      let outcome = play(operations, options)
+      if let violation = outcome.violation {
+        print("violation after \(outcome.done) operations with seed \(options.seed): \(violation)")
+        for line in outcome.last { print("  \(line)") }
+        if options.shrink {
+          operations = shrink(Array(operations.prefix(outcome.done)), options)
+          print("shrunk to \(operations.count) operations:")
+          for operation in operations { print("  \(operation)") }
+          if let violation = play(operations, options).violation { print(violation) }
+        }
+        exit(1)
+      }
+      print("seed \(options.seed): \(operations.count) operations on \(options.machines) machines, no violation")
+      print("trace \(outcome.hash)")
+    }
+  }
+
+  struct Outcome {
+    var violation: (any Error)?
+    var done: Int
+    var hash: String
+    var last: [String]
+  }
+
+  /// Plays operations; everything settles and is checked after every two hundred, and at the end.
+  static func play(_ operations: [Operation], _ options: Options) -> Outcome {
+    var done = 0
+    var world: World?
+    do {
+      let made = try World(options)
+      world = made
+      for operation in operations {
+        done += 1
+        try made.apply(operation)
+        if done % 200 == 0 || done == operations.count {
+          try made.settle()
+          try made.check()
+        }
+      }
+      return Outcome(violation: nil, done: done, hash: made.trace.hash, last: [])
+    } catch {
+      return Outcome(
+        violation: error, done: done, hash: world?.trace.hash ?? "", last: Array((world?.trace.lines ?? []).suffix(40)))
+    }
+  }
+
+  /// Leaves out what a violation does not need: halves, then quarters, down to single operations.
+  static func shrink(_ operations: [Operation], _ options: Options) -> [Operation] {
+    var kept = operations
+    var size = max(1, kept.count / 2)
+    var quiet = options
+    quiet.verbose = false
+    while true {
+      var at = 0
+      var removed = false
+      while at < kept.count {
+        let candidate = Array(kept[..<at] + kept[min(kept.count, at + size)...])
+        if !candidate.isEmpty, play(candidate, quiet).violation != nil {
+          kept = candidate
+          removed = true
+        } else {
+          at += size
+        }
+      }
+      if size == 1, !removed { return kept }
+      size = max(1, size / 2)
+    }
+  }
+}

@@ -1,0 +1,256 @@
+import FolderSync
+import LocalInstance
+import MarfaBase
+import MarfaCopy
+
+/// A violation of what people are promised, with the operation it was seen after.
+struct Violation: Error, CustomStringConvertible {
+  var words: String
+  var description: String { words }
+}
+
+/// The instance, the machines, and what people did.
+final class World {
+  static let ownerKey = "marfa_k1_simulation_owner_key_000000000000"
+
+  let clock = ManualClock()
+  let instance: Instance
+  let folder: EntityID
+  private(set) var machines: [Machine] = []
+  private(set) var words = Words()
+  private(set) var trace: Trace
+  /// What each person's editor opened last of a note, for stale buffers: machine and path to text.
+  private var buffers: [String: String] = [:]
+
+  init(_ options: Options) throws {
+    trace = Trace(verbose: options.verbose)
+    let clock = clock
+    instance = try Instance(
+      database: try Database(path: ":memory:", mode: .create), blobs: MemoryBlobs(), clock: clock,
+      ids: SeededIds(clock: clock, seed: options.seed), ownerKey: World.ownerKey)
+    let row = try World.ask(
+      instance, "POST", "/folders", ["title": "Notes", "search": ["types": ["core.note"]]])
+    guard let id = row["item"]?["id"]?.text.flatMap({ EntityID($0) }) else {
+      throw Violation(words: "no folder was made")
+    }
+    folder = id
+    for number in 0..<options.machines {
+      let machine = try Machine(
+        number: number, clock: clock, instance: instance, ownerKey: World.ownerKey, seed: options.seed)
+      _ = try machine.run { try $0.add(Machine.root, following: folder, yes: true) }
+      machines.append(machine)
+    }
+  }
+
+  @discardableResult
+  static func ask(_ instance: Instance, _ method: String, _ target: String, _ body: JSON? = nil) throws -> JSON {
+    let answer = instance.handle(
+      InstanceRequest(
+        method: method, target: target,
+        headers: [
+          HTTPHeader("Authorization", "Bearer \(ownerKey)"), HTTPHeader("Content-Type", "application/json"),
+        ], body: body?.write() ?? []))
+    guard case .whole(let response) = answer else { throw Violation(words: "\(target) answered a stream") }
+    let json = try response.body.isEmpty ? JSON.null : JSON(parsing: response.body)
+    guard (200..<300).contains(response.status) else {
+      throw Violation(words: "\(method) \(target): \(response.status) \(json.compact)")
+    }
+    return json
+  }
+
+  // MARK: - Doing
+
+  func apply(_ operation: Operation) throws {
+    clock.advance(nanoseconds: 40_000_000)
+    let note: String
+    switch operation {
+    case .create(let machine, let name, let directory): note = try create(machines[machine], name, directory)
+    case .edit(let machine, let pick, let style): note = try edit(machines[machine], pick, style)
+    case .editProperty(let machine, let pick, let value): note = try editProperty(machines[machine], pick, value)
+    case .retag(let machine, let pick, let tag): note = try retag(machines[machine], pick, tag)
+    case .rename(let machine, let pick, let name, let directory):
+      note = try rename(machines[machine], pick, name, directory)
+    case .delete(let machine, let pick): note = try delete(machines[machine], pick)
+    case .sync(let machine): note = try sync(machines[machine])
+    case .crash(let machine, let at): note = try crash(machines[machine], at)
+    case .offline(let machine, let off):
+      machines[machine].transport.isOffline = off
+      note = ""
+    case .loseAnswer(let machine, let at):
+      machines[machine].transport.loseAnswerIn = at
+      note = ""
+    case .wait(let seconds):
+      clock.advance(seconds: UInt64(seconds))
+      note = ""
+    }
+    trace.note("\(operation) \(note)")
+  }
+
+  private static func path(_ name: Int, _ directory: Int) -> PathBytes {
+    let directories = ["", "Projects/", "Projects/Deep/", "Diary/"]
+    return PathBytes("\(directories[directory])Note \(name).md")
+  }
+
+  private func pick(_ machine: Machine, _ pick: UInt64) -> (path: PathBytes, text: String)? {
+    let notes = machine.notes
+    return notes.isEmpty ? nil : notes[Int(pick % UInt64(notes.count))]
+  }
+
+  private func create(_ machine: Machine, _ name: Int, _ directory: Int) throws -> String {
+    let path = Machine.root.appending(World.path(name, directory))
+    guard machine.disk.read(path) == nil else { return "taken" }
+    try machine.disk.makeDirectory(path.parent)
+    let word = words.next()
+    try machine.disk.write(path, "The first line.\n\n\(word)\n")
+    return word
+  }
+
+  private func edit(_ machine: Machine, _ choice: UInt64, _ style: Operation.SaveStyle) throws -> String {
+    guard let note = pick(machine, choice) else { return "nothing" }
+    let path = Machine.root.appending(note.path)
+    let key = "\(machine.number) \(note.path)"
+    let opened = style == .staleBuffer ? buffers[key] ?? note.text : note.text
+    let word = words.next()
+    let text = opened + (opened.hasSuffix("\n") ? "" : "\n") + word + "\n"
+    words.replaced(note.text, by: text)
+    buffers[key] = text
+    switch style {
+    case .inPlace, .staleBuffer: try machine.disk.write(path, text)
+    case .replace: try machine.disk.save(path, Array(text.utf8))
+    case .backup:
+      let backup = PathBytes(bytes: path.bytes + [UInt8(ascii: "~")])
+      try machine.disk.rename(path, to: backup)
+      try machine.disk.write(path, text)
+      try machine.disk.delete(backup)
+    }
+    return "\(note.path) \(word)"
+  }
+
+  private func editProperty(_ machine: Machine, _ choice: UInt64, _ value: Int) throws -> String {
+    guard let note = pick(machine, choice), note.text.hasPrefix("---\n") else { return "nothing" }
+    var lines = note.text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+    if let place = lines.firstIndex(where: { $0.hasPrefix("rating: ") }) {
+      lines[place] = "rating: \(value)"
+    } else {
+      lines.insert("rating: \(value)", at: 1)
+    }
+    try machine.disk.write(Machine.root.appending(note.path), lines.joined(separator: "\n"))
+    return "\(note.path) \(value)"
+  }
+
+  private func retag(_ machine: Machine, _ choice: UInt64, _ tag: Int) throws -> String {
+    guard let note = pick(machine, choice), note.text.hasPrefix("---\n") else { return "nothing" }
+    var lines = note.text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+    guard let close = lines.dropFirst().firstIndex(of: "---") else { return "nothing" }
+    if let place = lines.firstIndex(of: "  - tag\(tag)") {
+      lines.remove(at: place)
+      if let head = lines.firstIndex(of: "tags:"), !lines[head + 1].hasPrefix("  - ") { lines.remove(at: head) }
+    } else if let head = lines[..<close].firstIndex(of: "tags:") {
+      lines.insert("  - tag\(tag)", at: head + 1)
+    } else {
+      lines.insert(contentsOf: ["tags:", "  - tag\(tag)"], at: 1)
+    }
+    try machine.disk.write(Machine.root.appending(note.path), lines.joined(separator: "\n"))
+    return "\(note.path) tag\(tag)"
+  }
+
+  private func rename(_ machine: Machine, _ choice: UInt64, _ name: Int, _ directory: Int) throws -> String {
+    guard let note = pick(machine, choice) else { return "nothing" }
+    let target = Machine.root.appending(World.path(name, directory))
+    guard machine.disk.read(target) == nil else { return "taken" }
+    try machine.disk.makeDirectory(target.parent)
+    try machine.disk.rename(Machine.root.appending(note.path), to: target)
+    return "\(note.path) to \(World.path(name, directory))"
+  }
+
+  private func delete(_ machine: Machine, _ choice: UInt64) throws -> String {
+    guard let note = pick(machine, choice) else { return "nothing" }
+    try machine.disk.delete(Machine.root.appending(note.path))
+    return "\(note.path)"
+  }
+
+  private func sync(_ machine: Machine) throws -> String {
+    do {
+      guard case .pushed(let push) = try machine.run({ try $0.push(Machine.root) }) else { return "waiting" }
+      return World.words(push)
+    } catch let error as MarfaError where error.isEnvironmental {
+      return error.code.rawValue
+    }
+  }
+
+  static func words(_ push: FolderPush) -> String {
+    let scan = push.scan
+    let pull = push.pull ?? FolderPull()
+    return
+      "c\(scan.created) u\(scan.updated) r\(scan.renamed) m\(scan.missing) d\(scan.deleted) a\(push.drain.drain.answered) "
+      + "w\(pull.written) rw\(pull.rewritten) mv\(pull.moved) rm\(pull.removed) f\(scan.flagged.count + pull.flagged.count)"
+  }
+
+  private func crash(_ machine: Machine, _ at: Int) throws -> String {
+    machine.kill.arm(at: at)
+    let result = Result { try machine.runArmed { try $0.push(Machine.root) } }
+    let died = machine.kill.isDead
+    let place = machine.kill.place
+    machine.kill.reset()
+    if died { return "died at \(place)" }
+    switch result {
+    case .success(.pushed(let push)): return "survived \(World.words(push))"
+    case .success(.waiting): return "waiting"
+    case .failure(let error):
+      guard let known = error as? MarfaError, known.isEnvironmental else { throw error }
+      return known.code.rawValue
+    }
+  }
+
+  // MARK: - Quiet
+
+  /// Lets everything settle: networks up, graces over, every machine pushing in turn until nothing moves.
+  func settle() throws {
+    for machine in machines {
+      machine.transport.isOffline = false
+      machine.transport.loseAnswerIn = -1
+    }
+    var quiet = 0
+    for round in 0..<40 {
+      clock.advance(seconds: 7)
+      var moved = false
+      for machine in machines {
+        let before = machine.transport.writes
+        let files = machine.notes.map { "\($0.path)\n\($0.text)" }
+        let said = try sync(machine)
+        trace.note("settle \(round) m\(machine.number) \(said)")
+        if machine.transport.writes != before || machine.notes.map({ "\($0.path)\n\($0.text)" }) != files {
+          moved = true
+        }
+      }
+      quiet = moved ? 0 : quiet + 1
+      if quiet == 2 { return }
+    }
+    throw Violation(words: "the machines do not settle: still sending or writing after 40 rounds")
+  }
+
+  // MARK: - Looking
+
+  /// What the instance holds of notes: live ones, those in the bin, and every text of their history.
+  func items() throws -> [(id: Text, state: Text, title: Text, body: String)] {
+    var found: [(id: Text, state: Text, title: Text, body: String)] = []
+    for state in ["active", "archived", "trashed"] {
+      var cursor: Text?
+      repeat {
+        let page = try World.ask(
+          instance, "GET",
+          "/items?type=core.note&state=\(state)&tier=all&limit=200" + (cursor.map { "&cursor=\($0)" } ?? ""))
+        for row in page["data"]?.array ?? [] {
+          let item = row["item"] ?? row
+          found.append(
+            (
+              item["id"]?.text ?? "", item["state"]?.text ?? "", item["properties"]?["title"]?.text ?? "",
+              item["properties"]?["body"]?.text?.string ?? ""
+            ))
+        }
+        cursor = page["next_cursor"]?.text
+      } while cursor != nil
+    }
+    return found
+  }
+}
