@@ -101,6 +101,7 @@ import TestSupport
     let status = try bench.copy.status()
     #expect(report.items == 2 && report.edges == 1 && report.pages == 2)
     #expect(status.items == 2 && status.edges == 1)
+    #expect(status.itemsListed == 2 && status.itemsExpected == 2)
     #expect(status.eventCursor == report.cursor)
     #expect(try bench.copy.edges(from: one).map(\.target) == [two])
   }

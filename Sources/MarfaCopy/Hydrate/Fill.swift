@@ -95,6 +95,7 @@ extension WorkingCopy {
         if !same { progress.kind = "emptied" }
       }
       try begin(slice, head, progress)
+      try askExpected(slice)
     }
     report.inPlace = progress.kind == "in_place"
     try store.replaceCatalog(types: read.types, edgeTypes: read.edgeTypes)
@@ -221,6 +222,23 @@ extension WorkingCopy {
         for id in try queue.waitingEdges() { try store.reproject(edge: id) }
       }
     }
+  }
+
+  /// How many rows the listings will give, asked once; no answer leaves the count unknown (D5.4, SF26.2).
+  private func askExpected(_ slice: Slice) throws(MarfaError) {
+    let isSystem = { (type: Text) in type.bytes.starts(with: "system.".utf8) }
+    var total = 0
+    for (types, tier) in [
+      (slice.typeList.filter { !isSystem($0) }, slice.tier), (slice.typeList.filter(isSystem), "all"),
+    ] where !types.isEmpty {
+      var query: [(String, Text)] = [("by", "type"), ("tier", tier)]
+      if !types.contains("*") {
+        query.append(("type", Text(bytes: Array(types.map(\.bytes).joined(separator: [UInt8(ascii: ",")])))))
+      }
+      guard let counts = (try? server.request("GET", "/items/stats", query: query).json())?.object else { return }
+      total += counts.members.reduce(0) { $0 + ($1.value.int ?? 0) }
+    }
+    try store.set(.itemsExpected, total)
   }
 
   // MARK: - Pages
