@@ -49,7 +49,7 @@ import Testing
     #expect(try #require(try queue.write(made.id)).verdict == .accepted)
   }
 
-  @Test("Q-S7 a create's tags are writes of their own behind it, and its body carries none")
+  @Test("Q33.2 Q33.3 a create's tags are writes of their own behind it, and its body carries none")
   func tags() throws {
     let bench = try Bench()
     let create = try bench.queue.createItem(
@@ -64,7 +64,7 @@ import Testing
     #expect(try bench.copy.serverItem(id)?.tags == ["a", "b"])
   }
 
-  @Test("Q-S12 a draft's edges and state ride in one write; a target that waits is waited for")
+  @Test("Q33.4 a draft's edges and state ride in one write; a target that waits is waited for")
   func inline() throws {
     let bench = try Bench()
     let target = try bench.create("A")
@@ -100,7 +100,8 @@ import Testing
     #expect(shown?.properties["odd"] == .null)
   }
 
-  @Test("Q-S27 Q-S28 Q-S32 a merge's null leaves an optional property, a whole edit's clears it; results are judged")
+  @Test(
+    "Q-S27 Q-S28 Q55.5 Q55.6 a merge's null leaves an optional property, a whole edit's clears it; results are judged")
   func edits() throws {
     let bench = try Bench()
     let made = try bench.queue.createItem(
@@ -194,7 +195,8 @@ import Testing
   }
 
   @Test(
-    "Q-S150 Q54.1 Q54.2 an edge's end moves in one update, shown at both ends; an edit that changes nothing is none")
+    "Q54.1 Q54.2 Q54.3 Q54.6 an edge's end moves in one update, shown at both ends; an edit that changes nothing is none"
+  )
   func edgeMoves() throws {
     let bench = try Bench()
     let ids = try (0..<4).map { try bench.create("\($0)") }

@@ -5,7 +5,7 @@ import Testing
 @testable import MarfaCopy
 
 @Suite struct QueueDrainTests {
-  @Test("Q-S1 Q-S37 a queued edit survives the end of the process under its id and key")
+  @Test("Q-S1 a queued edit survives the end of the process under its id and key")
   func survives() throws {
     let directory = try ScratchStore()
     let bench = try Bench(file: directory.path)
@@ -114,7 +114,7 @@ import Testing
     #expect(keys[0] == keys[1])
   }
 
-  @Test("Q-S14 a sent edit without an answer is sent again byte for byte, although a write ahead landed since")
+  @Test("Q3.3 Q3.4 a sent edit without an answer is sent again byte for byte, although the row moved on since")
   func sentUnchanged() throws {
     let bench = try Bench()
     let id = try bench.create("A")
@@ -185,7 +185,7 @@ import Testing
     #expect(bench.server.state.withLock { $0.items[id.text]?["state"] } == "active")
   }
 
-  @Test("Q-S22 Q-S23 Q-S127 Q-S130 own create, two edits and a delete all land, each on the answer before it")
+  @Test("Q-S22 Q-S23 own create, two edits and a delete all land, each on the answer before it")
   func chain() throws {
     let bench = try Bench()
     let id = try bench.create("A")
@@ -329,14 +329,21 @@ import Testing
     #expect(bench.server.writes.isEmpty)
   }
 
-  @Test("Q-S63 Q-S64 Q-S166 uploads: bytes gone are refused unsent, other bytes answered are counted")
+  @Test("Q-S64 Q-S166 uploads: bytes gone are refused unsent and refuse what waits, other bytes answered are counted")
   func uploads() throws {
     let bench = try Bench()
     let gone = try bench.queue.upload(file: MemoryFile(bytes: [1, 2]), mimeType: "image/png")
     bench.blobs.remove(try #require(gone.blob))
+    let file = try bench.queue.createItem(
+      ItemDraft(type: "core.note", properties: ["title": "F", "body": "x"], upload: gone.id))
+    let host = try bench.create("A")
+    let edge = try bench.queue.createEdge(
+      EdgeDraft(source: try #require(file.itemID), target: host, type: "attached-to"))
     let kept = try bench.queue.upload(file: MemoryFile(bytes: Array("abc".utf8)), mimeType: "text/plain")
     let report = try bench.queue.drain()
-    #expect(report.unsent == 1)
+    #expect(report.unsent == 3)
+    #expect(try bench.write(file.id).reason == "the upload_blob it waits for was refused")
+    #expect(try bench.write(edge.id).reason == "the create_item it waits for was refused")
     #expect(try bench.write(gone.id).reason?.string.contains(try #require(gone.blob).hex) == true)
     #expect(try bench.write(kept.id).verdict == .accepted)
     let other = try bench.queue.upload(file: MemoryFile(bytes: [9]), mimeType: "text/plain")
@@ -348,7 +355,7 @@ import Testing
   }
 
   @Test(
-    "Q-S70 Q-S71 Q-S83 an accepted write whose read fails stays accepted, uncounted, and the next drain reads first")
+    "Q-S71 Q-S83 an accepted write whose read fails stays accepted, uncounted, and the next drain reads first")
   func owedRead() throws {
     let bench = try Bench()
     let id = try bench.create("A")
@@ -487,7 +494,7 @@ import Testing
     #expect(bench.server.writes.compactMap(\.key) == keys)
   }
 
-  @Test("Q-S103 Q-S110 Q-S111 a spent key blocks until released, and goes under a fresh one")
+  @Test("Q-S103 Q-S110 Q27.4 a spent key blocks until released, and goes under a fresh one")
   func keySpent() throws {
     let bench = try Bench()
     try bench.create("A")
@@ -507,7 +514,8 @@ import Testing
   }
 
   @Test(
-    "Q-S108 a write blocked for a missing grant is kept, others go, and it lands under its key once the grant returns")
+    "Q51.1 Q51.5 a write blocked for a missing grant is kept, others go, and it lands under its key once the grant returns"
+  )
   func grant() throws {
     let bench = try Bench()
     let id = try bench.create("A")
@@ -547,7 +555,7 @@ import Testing
     #expect(try bench.queue.drain().answered == 2)
   }
 
-  @Test("Q-S114 Q-S115 Q-S116 Q-S117 a withdraw reads the server first and puts its row back under what waits")
+  @Test("Q-S115 Q-S116 Q46.2 Q46.5 a withdraw reads the server first and puts its row back under what waits")
   func withdraw() throws {
     let bench = try Bench()
     let id = try bench.create("A")
@@ -590,7 +598,7 @@ import Testing
   }
 
   @Test(
-    "Q-S112 Q-S119 Q-S120 what the server refused is not released; content stays through a clearing until discarded")
+    "Q27.6 Q47.1 Q47.7 what the server refused is not released; content stays through a clearing until discarded")
   func clearing() throws {
     let bench = try Bench()
     let id = try bench.create("A")
@@ -607,7 +615,7 @@ import Testing
     #expect(try bench.copy.item(id)?.properties["title"] == "A")
   }
 
-  @Test("Q-S122 another instance at the address is sent nothing; the copy expires and the queue stays")
+  @Test("Q60.1 another instance at the address is sent nothing; the copy expires and the queue stays")
   func otherInstance() throws {
     let bench = try Bench()
     try bench.create("A")
@@ -696,7 +704,7 @@ import Testing
     expectError(.unknownType) { try bench.queue.createItem(ItemDraft(type: "no.such")) }
   }
 
-  @Test("Q-S100 a store that fails to record an answer counts; the pass goes on")
+  @Test("Q19.4 a store that fails to record an answer counts; the pass goes on")
   func storeFailure() throws {
     let bench = try Bench()
     try bench.create("A")
