@@ -36,7 +36,7 @@ let package = Package(
     .target(name: "MarfaCopy", dependencies: ["MarfaBase", "CCurl", "CMD4C", "CPosix"], swiftSettings: strict),
     .target(
       name: "FolderSync", dependencies: ["MarfaCopy", "MarfaBase", "CYAML", "CMD4C", "CPosix", "CUTF8Proc"], swiftSettings: strict),
-    .target(name: "Keyring", dependencies: ["MarfaBase", "CSecret"], swiftSettings: strict),
+    .target(name: "Keyring", dependencies: ["MarfaBase", "CSecret", "CPosix"], swiftSettings: strict),
     .target(name: "LocalInstance", dependencies: ["MarfaBase", "CMicroHTTPD", "CPosix"], swiftSettings: strict),
     .executableTarget(
       name: "marfa-folders",
@@ -63,7 +63,7 @@ let package = Package(
       name: "FolderSyncTests",
       dependencies: ["FolderSync", "MarfaCopy", "LocalInstance", "MarfaBase", "TestSupport"], swiftSettings: strict),
     .testTarget(
-      name: "KeyringTests", dependencies: ["Keyring", "MarfaBase"], swiftSettings: strict),
+      name: "KeyringTests", dependencies: ["Keyring", "MarfaBase", "CPosix"], swiftSettings: strict),
     .testTarget(
       name: "CommandTests", dependencies: ["MarfaCopy", "MarfaBase", "TestSupport", "marfa-folders"], swiftSettings: strict),
     .testTarget(
