@@ -41,6 +41,8 @@ final class EventStream: EventSource {
   /// Whether `take` has bytes that no event announces: a heartbeat, an end.
   var hasSomething: Bool { !pending.isEmpty || isOver }
 
+  var isPushed: Bool { isLive }
+
   func take() -> [UInt8]? {
     lastTake = instance.clock.monotonic
     if !isOver { advance() }

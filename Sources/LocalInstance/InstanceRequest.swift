@@ -34,8 +34,16 @@ public protocol EventSource: AnyObject {
   func take() -> [UInt8]?
   /// How many bytes the reader has not taken off the wire yet, told by the shell (EV16.3). Default: not told.
   var unread: Int { get set }
+  /// Whether bytes are to be taken as events come, although earlier ones wait unread (EV16.3). False while catching up:
+  /// then only a reader that took everything is given more (EV16.4).
+  var isPushed: Bool { get }
   /// Ends it: the reader went away.
   func close()
+}
+
+extension EventSource {
+  /// Live, unless told otherwise.
+  public var isPushed: Bool { true }
 }
 
 /// Where the bytes of blobs lie: a directory, or memory.

@@ -64,7 +64,7 @@ final class StreamFeed {
 
   /// Takes what is due from the source, and wakes the connection where there is something for it.
   func push() {
-    pull()
+    if taken == buffer.count || source.isPushed { pull() }
     if taken < buffer.count || isOver || isGone { resume() }
   }
 

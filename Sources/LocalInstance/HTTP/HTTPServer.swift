@@ -119,8 +119,8 @@ final class HTTPServer {
     let now = marfa_boottime()
     if now >= nextTick {
       nextTick = now + 1_000_000_000
+      // It says through `onEvents` where a stream has a heartbeat or an end to send.
       engine.tick()
-      eventsAreDue = true
     }
     if eventsAreDue {
       eventsAreDue = false

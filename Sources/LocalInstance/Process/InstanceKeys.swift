@@ -1,3 +1,4 @@
+import CPosix
 import MarfaBase
 
 /// The keys of a running local instance, through its own doors with the owner's key (N2.8).
@@ -13,12 +14,19 @@ public struct InstanceKeys {
     self.stop = stop
   }
 
-  /// Makes a key: the answer of `POST /keys`, its plaintext `key` among it, told this once (K5.1).
+  /// Makes a key: the answer of `POST /keys`, its plaintext `key` among it, told this once (K5.1). It has a source of
+  /// its own, which the door asks for.
   public func create(label: Text?, types: [(pattern: Text, level: Text)], metadata: [(family: Text, level: Text)])
     throws(InstanceFailure) -> JSON
   {
+    var random: UInt64 = 0
+    guard withUnsafeMutableBytes(of: &random, { marfa_random($0.baseAddress, $0.count) }) == 0 else {
+      throw .failed("the kernel gave no random bytes")
+    }
     var body = JSONObject()
-    if let label { body["label"] = .string(label) }
+    body["label"] = .string(label ?? "a key of this computer")
+    body["source"] = .string("key.\(String(random, radix: 16))")
+    // Naming any family gives exactly those named (K5.2).
     if !types.isEmpty {
       body["type_permissions"] = .object(JSONObject(types.map { ($0.pattern, JSON.string($0.level)) }))
     }
@@ -28,8 +36,28 @@ public struct InstanceKeys {
     return try ask("POST", "/keys", .object(body))
   }
 
-  /// The keys: the answer of `GET /keys`.
-  public func list() throws(InstanceFailure) -> JSON { try ask("GET", "/keys", nil) }
+  /// The keys without their secrets, oldest first. There is no door that lists them: this reads the instance's database.
+  public func list() throws(InstanceFailure) -> JSON {
+    do {
+      let database = try Database(path: home.database.description, mode: .readOnly)
+      try database.execute("PRAGMA busy_timeout = 5000")
+      let keys = try database.all(
+        "SELECT id, source, spec, created, expires, last_used FROM credential ORDER BY created, id"
+      ) { row -> JSON in
+        var key = JSONObject([("id", .string(row.text(0))), ("source", .string(row.text(1)))])
+        if let spec = try? JSON(parsing: row.bytes(2)), case .object(let members) = spec {
+          for (name, value) in members.members where name != "id" { key[name] = value }
+        }
+        for (place, name) in [(3, "created_at"), (4, "expires_at"), (5, "last_used_at")] as [(Int, Text)] {
+          key[name] = row.isNull(place) ? .null : .string(Timestamp(milliseconds: Int64(row.int(place))).description)
+        }
+        return .object(key)
+      }
+      return ["keys": .array(keys)]
+    } catch {
+      throw .failed("the keys cannot be read: \(error)")
+    }
+  }
 
   /// Ends a key (K5.6).
   public func revoke(_ id: EntityID) throws(InstanceFailure) { _ = try ask("DELETE", "/keys/\(id)", nil) }

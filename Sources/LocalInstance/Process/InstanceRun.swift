@@ -85,3 +85,32 @@ extension InstanceHome {
     do throws(Listener.Failure) { return try server.run(stop: stop) } catch { throw .failed(error.description) }
   }
 }
+
+extension Instance: ServedEngine {}
+
+extension InstanceHome {
+  /// Runs the instance on this directory until `stop` is set or it was idle for long enough (N2.1, N2.2). Blocks. The
+  /// process ignores SIGPIPE from here on.
+  /// - Parameter ready: called once it listens, before the first answer.
+  /// - Returns: whether every request under way was answered; a command exits 1 where not (EV17.2).
+  /// - Throws: `.held` where another process runs it (N2.3).
+  public func run(
+    _ options: InstanceRunOptions, settings: InstanceSettings = InstanceSettings(), stop: StopFlag,
+    clock: any Clock, ids: any IdSource, ready: (InstanceReady) -> Void
+  ) throws(InstanceFailure) -> Bool {
+    try run(
+      options, stop: stop, clock: clock, ids: ids,
+      engine: { home, key, url in
+        let database = try Database(path: home.database.description, mode: .readWrite)
+        let instance = try Instance(
+          database: database, blobs: try DirectoryBlobs(home.blobs), clock: clock, ids: ids, ownerKey: key)
+        instance.settings = settings
+        if url.utf8.starts(with: "http".utf8) { instance.settings.origin = url }
+        return MadeEngine(engine: instance, instanceID: instance.instanceID) {
+          // Everything is durable already: this only spares the next start the log. A reader may keep it open.
+          database.finalizeStatements()
+          try? database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        }
+      }, ready: ready)
+  }
+}
