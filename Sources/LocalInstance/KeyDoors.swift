@@ -10,8 +10,9 @@ extension Instance {
     guard call.credential.may("keys.mint") else { throw Refusal.scope("keys.mint") }
     try call.query.declare([])
     let body = try call.object()
-    guard let label = try ItemBody(object: body).text("label") else { throw Refusal.missing("label") }
-    guard let source = try ItemBody(object: body).text("source") else { throw Refusal.missing("source") }
+    let label = try ItemBody(object: body).text("label") ?? "Key"
+    // A key that names no source gets one of its own (K4.1).
+    let source = try ItemBody(object: body).text("source") ?? Text("key.\(ids.next().description.suffix(12))")
     try judgeSource(source)
     var spec = KeySpec(label: label, source: source)
     try read(body, into: &spec, call)
@@ -116,6 +117,21 @@ extension Instance {
     try read(body, into: &spec, call)
     try changeKey(id, spec)
     return .ok
+  }
+
+  /// `GET /keys`: every key, without its plaintext (K5.8).
+  func listKeys(_ call: Call) throws -> Reply {
+    guard call.credential.may("keys.manage") else { throw Refusal.scope("keys.manage") }
+    try call.query.declare([])
+    persistUse()
+    let keys = try database.all(
+      "SELECT id, source, spec, created, expires, last_used FROM credential ORDER BY created, id"
+    ) { row in
+      Instance.credential(
+        id: row.id(0), source: row.text(1), spec: row.bytes(2), created: row.time(3), expires: row.time(4),
+        lastUsed: row.time(5))
+    }
+    return .json(200, ["data": .array(keys.compactMap { $0 }.map(describe)), "next_cursor": nil])
   }
 
   func deleteKey(_ call: Call) throws -> Reply {

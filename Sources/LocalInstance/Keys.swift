@@ -38,7 +38,7 @@ extension Instance {
     return credential
   }
 
-  private static func credential(
+  static func credential(
     id: EntityID?, source: Text, spec: [UInt8], created: Timestamp?, expires: Timestamp?, lastUsed: Timestamp?
   ) -> Credential? {
     guard let id, let spec = (try? JSON(parsing: spec))?.object else { return nil }

@@ -50,6 +50,7 @@ extension Instance {
         door.isKeysCurrent = true
         return door
       }
+      if at("keys") { return read { try $0.listKeys($1) } }
       if at("config") { return read { try $0.readConfig($1) } }
       if at("items") {
         var door = conditional { try $0.listItems($1) }
