@@ -21,7 +21,7 @@ private struct BodyScan {
   var links: [BodyLink] = []
   var embeds: [BodyEmbed] = []
   /// The longest destination or title looked at, so that marks which close nothing cost no more than this each.
-  private static let reach = 4096
+  private static let reach = 1024
 
   private func pair(_ byte: UInt8, _ at: Int) -> Bool {
     at + 1 < bytes.count && bytes[at] == byte && bytes[at + 1] == byte && !mask.isHidden[at] && !mask.isHidden[at + 1]
@@ -63,11 +63,12 @@ private struct BodyScan {
   /// `![alt](path "title")` as CommonMark reads an inline image, and the same with a raw space in its path.
   mutating func images() {
     let wiki = Set(embeds.map(\.range.lowerBound))
+    let brackets = matchedBrackets()
     var at = 0
     while at + 1 < bytes.count {
       defer { at += 1 }
       guard bytes[at] == UInt8(ascii: "!"), bytes[at + 1] == UInt8(ascii: "["), !mask.isHidden[at],
-        !mask.isHidden[at + 1], !isEscaped(at), let close = closingBracket(at + 1), close + 1 < bytes.count,
+        !mask.isHidden[at + 1], !isEscaped(at), let close = brackets[at + 1], close + 1 < bytes.count,
         bytes[close + 1] == UInt8(ascii: "("), !mask.isHidden[close + 1]
       else { continue }
       // `![[file]](...)` is the embed of `![[file]]`.
@@ -87,25 +88,24 @@ private struct BodyScan {
     return count % 2 == 1
   }
 
-  /// The bracket that closes one, nesting counted, within the paragraph and at most 2,000 bytes on.
-  private func closingBracket(_ opening: Int) -> Int? {
-    var depth = 0
-    var at = opening
-    let limit = min(bytes.count, opening + 2000)
-    while at < limit {
+  /// The closing bracket of each opening one, nesting counted, escapes and code passed over, within a paragraph.
+  private func matchedBrackets() -> [Int: Int] {
+    var matches: [Int: Int] = [:]
+    var open: [Int] = []
+    var at = 0
+    while at < bytes.count {
       switch bytes[at] {
       case _ where mask.isHidden[at]: break
       case UInt8(ascii: "\\"): at += 1
-      case UInt8(ascii: "["): depth += 1
-      case UInt8(ascii: "]"):
-        depth -= 1
-        if depth == 0 { return at }
-      case 0x0A where at + 1 < bytes.count && (bytes[at + 1] == 0x0A || bytes[at + 1] == 0x0D): return nil
+      case UInt8(ascii: "["): open.append(at)
+      case UInt8(ascii: "]"): if let opening = open.popLast() { matches[opening] = at }
+      case 0x0A where at + 1 < bytes.count && (bytes[at + 1] == 0x0A || bytes[at + 1] == 0x0D):
+        open.removeAll(keepingCapacity: true)
       default: break
       }
       at += 1
     }
-    return nil
+    return matches
   }
 
   private func isSpace(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 || byte == 0x0A || byte == 0x0D }
@@ -131,12 +131,16 @@ private struct BodyScan {
     }
     var depth = 0
     var at = start
-    while at < min(bytes.count, start + BodyScan.reach), !isSpace(bytes[at]), bytes[at] >= 0x20 {
+    while at < min(bytes.count, start + 4 * BodyScan.reach), !isSpace(bytes[at]), bytes[at] >= 0x20 {
       if bytes[at] == UInt8(ascii: "\\"), at + 1 < bytes.count, !isSpace(bytes[at + 1]) {
         at += 2
         continue
       }
-      if bytes[at] == UInt8(ascii: "(") { depth += 1 }
+      if bytes[at] == UInt8(ascii: "(") {
+        depth += 1
+        // CommonMark's own bound.
+        if depth > 32 { return nil }
+      }
       if bytes[at] == UInt8(ascii: ")") {
         if depth == 0 { break }
         depth -= 1
@@ -148,10 +152,15 @@ private struct BodyScan {
       return at == start ? nil : (.path(unescaped(bytes[start..<at])), end)
     }
     // A raw space: up to the parenthesis that closes it on the same line.
-    let line = bytes[start...].prefix(BodyScan.reach).prefix { $0 != 0x0A && $0 != 0x0D }
-    guard let close = line.firstIndex(of: UInt8(ascii: ")")), !mask.isHidden[close],
-      bytes[start..<close].contains(where: { $0 == 0x20 || $0 == 0x09 })
-    else { return nil }
+    var close = start
+    var holdsSpace = false
+    let limit = min(bytes.count, start + BodyScan.reach)
+    while close < limit, bytes[close] != UInt8(ascii: ")") {
+      if bytes[close] == 0x0A || bytes[close] == 0x0D { return nil }
+      holdsSpace = holdsSpace || bytes[close] == 0x20 || bytes[close] == 0x09
+      close += 1
+    }
+    guard close < limit, holdsSpace, !mask.isHidden[close] else { return nil }
     return (.rawSpace(unescaped(bytes[start..<close])), close + 1)
   }
 

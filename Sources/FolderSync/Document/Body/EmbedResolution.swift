@@ -34,7 +34,10 @@ package struct EmbedFiles: Sendable {
   /// What an embed in the file at `embedding` names.
   package func resolve(_ embed: BodyEmbed, in embedding: PathBytes) -> EmbedResolution {
     switch embed.form {
-    case .rawSpace(let path): return EmbedFiles.isAddress(path) ? .notAFile : .rawSpace
+    case .rawSpace(let path):
+      // Read as if it had no raw space, it must mean a file: an embed of a note is text (F12.17).
+      guard !EmbedFiles.isAddress(path), let bare = EmbedFiles.decoded(path) else { return .notAFile }
+      return resolve(path: bare, in: embedding) == .notAFile ? .notAFile : .rawSpace
     case .path(let written):
       guard !EmbedFiles.isAddress(written) else { return .notAFile }
       guard let bare = EmbedFiles.decoded(written) else { return .notAFile }
