@@ -61,7 +61,7 @@ package enum OwnTime {
       if take(":") {
         guard let second = digits(2), second <= 59 else { return nil }
         milliseconds += second * 1000
-        if take(".") || take(",") {
+        if take(".") {
           var scale: Int64 = 100
           var any = false
           while let digit = digits(1) {
