@@ -20,7 +20,7 @@ extension World {
           words: "machines 0 and \(machine.number) hold other files: only 0: \(one.subtracting(two).sorted()), only "
             + "\(machine.number): \(two.subtracting(one).sorted())")
       }
-      for (mine, theirs) in zip(first, other) where mine.text != theirs.text {
+      for (mine, theirs) in zip(first, other) where World.meaning(of: mine.text) != World.meaning(of: theirs.text) {
         throw Violation(
           words:
             "\(mine.path) differs between machines 0 and \(machine.number):\n\(mine.text)\n-- and --\n\(theirs.text)")
@@ -49,6 +49,14 @@ extension World {
         seen[word] = isConflictedCopy(item.title) ? seen[word] ?? item.title : item.title
       }
     }
+  }
+
+  /// What a note's file says, however it is laid out: its frontmatter's lines in order, the version line left out (F24.2),
+  /// and its body.
+  static func meaning(of text: String) -> [String] {
+    let lines = text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+    guard lines.first == "---", let close = lines.dropFirst().firstIndex(of: "---") else { return [text] }
+    return lines[1..<close].filter { !$0.hasPrefix("marfa_version: ") }.sorted() + ["---"] + lines[(close + 1)...]
   }
 
   /// The id a note's file carries.

@@ -165,6 +165,8 @@ final class World {
 
   private func delete(_ machine: Machine, _ choice: UInt64) throws -> String {
     guard let note = pick(machine, choice) else { return "nothing" }
+    // What the file held is the person's to drop; what others added to the note meanwhile is not.
+    words.replaced(note.text, by: "")
     try machine.disk.delete(Machine.root.appending(note.path))
     return "\(note.path)"
   }

@@ -9,8 +9,11 @@ package final class WatchLoop {
   private let waker: Waker
   private let clock: any Clock
   private let scheduler: any Scheduler
+  /// The person's stop.
   private let stop: StopFlag
-  private let serverMoved: @Sendable () -> [ServerNews.Item]
+  /// What a pass looks at between its steps: the person's stop, or somebody asking for the folder (H12).
+  private let passStop: StopFlag
+  private let serverNews: () -> [StreamNews]
   private let tell: (WatchEvent) -> Void
 
   private var schedule = PassSchedule()
@@ -31,11 +34,12 @@ package final class WatchLoop {
 
   /// A loop over these parts.
   /// - Parameters:
-  ///   - serverMoved: takes what the server's stream told since the last call.
+  ///   - stop: the person's; `passStop` is set with it, and by who hears an asker.
+  ///   - serverNews: takes what the server's stream told since the last call.
   ///   - tell: told each event on the loop's thread.
   package init(
     source: any WatchedFolderSource, notifications: any Notifications, waker: Waker, context: Context, stop: StopFlag,
-    serverMoved: @escaping @Sendable () -> [ServerNews.Item], tell: @escaping (WatchEvent) -> Void
+    passStop: StopFlag, serverNews: @escaping () -> [StreamNews], tell: @escaping (WatchEvent) -> Void
   ) {
     self.source = source
     self.notifications = notifications
@@ -43,7 +47,8 @@ package final class WatchLoop {
     clock = context.clock
     scheduler = context.scheduler
     self.stop = stop
-    self.serverMoved = serverMoved
+    self.passStop = passStop
+    self.serverNews = serverNews
     self.tell = tell
   }
 
@@ -70,13 +75,13 @@ package final class WatchLoop {
     let end = seconds.map { clock.monotonic &+ UInt64($0 * 1_000_000_000) }
     do throws(MarfaError) {
       while true {
-        if stop.reason == .stopped || end.map({ clock.monotonic >= $0 }) == true { break }
+        if stop.isSet || end.map({ clock.monotonic >= $0 }) == true { break }
         if source.asker() != nil {
           guard let back = try handOver(folder, until: end) else { return }
           folder = back
           continue
         }
-        stop.clearHandOver()
+        passStop.clearHandOver()
         takeNews()
         let now = clock.monotonic
         let due = schedule.due(now: now)
@@ -122,16 +127,13 @@ package final class WatchLoop {
     pending.paths.merge(noted.paths) { max($0, $1) }
     pending.directories.formUnion(noted.directories)
     pending.settings = pending.settings || noted.settings
-    for item in serverMoved() {
+    for item in serverNews() {
       switch item {
-      case .moved: schedule.serverMoved()
-      case .unreachable(let error):
-        // A refusal no wait mends is the pass's to meet and to tell.
-        if error.isEnvironmental || error.code == .streamIncomplete {
-          if error.code != .streamIncomplete { sayUnreachable(error) }
-        } else {
-          schedule.serverMoved()
-        }
+      case .reachable:
+        // What waited is sent, and what passed meanwhile taken, by a pass (F52.2).
+        if saysUnreachable { schedule.serverMoved() }
+      case .changed: schedule.serverMoved()
+      case .unreachable(let reason): sayUnreachable(reason)
       }
     }
   }
@@ -145,7 +147,7 @@ package final class WatchLoop {
     pending = NotedChanges()
     let outcome: WatchPassOutcome
     do throws(MarfaError) {
-      outcome = try folder.pass(reading: kind == .reading, changes: changes, stop: stop)
+      outcome = try folder.pass(reading: kind == .reading, changes: changes)
     } catch {
       // Asked to let go, or stopped, in the middle of a step: what was done stands, the next pass reads everything.
       guard error.code == .canceled else { throw error }
@@ -178,20 +180,21 @@ package final class WatchLoop {
       saysChanging = false
     }
     if let error = outcome.unreachable {
-      sayUnreachable(error)
+      sayUnreachable(error.message)
     } else if saysUnreachable {
       saysUnreachable = false
       tell(.reachable(server: source.server))
     }
     notifications.enter(folder.entersDirectory())
     if let pass = outcome.pass, let changed = notices.judge(pass) { tell(.passed(pass, standing: changed)) }
+    if let error = outcome.ends { throw error }
     return .goOn
   }
 
-  private func sayUnreachable(_ error: MarfaError) {
+  private func sayUnreachable(_ reason: String) {
     guard !saysUnreachable else { return }
     saysUnreachable = true
-    tell(.unreachable(server: source.server, reason: error.message))
+    tell(.unreachable(server: source.server, reason: reason))
   }
 
   /// F22.6, W8: says so once, looks again every second, and ends `unlisted` where a `remove` took it off the list (H6).
@@ -215,8 +218,8 @@ package final class WatchLoop {
     tell(.handedOver(to: asker?.command?.string, pid: asker?.pid))
     var saysElsewhere = false
     while true {
-      stop.clearHandOver()
-      guard source.waitUntilNobodyAsks(stop: stop), stop.reason != .stopped else { return nil }
+      passStop.clearHandOver()
+      guard source.waitUntilNobodyAsks(stop: stop), !stop.isSet else { return nil }
       if let end, clock.monotonic >= end { return nil }
       switch try source.open() {
       case .held(let back):

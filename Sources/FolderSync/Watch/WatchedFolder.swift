@@ -15,6 +15,8 @@ package struct WatchPassOutcome {
   package var copyChanging: String?
   /// Times of the monotonic clock at which something that waits is due: a grace, a settling file, a held-back line.
   package var reminders: [UInt64] = []
+  /// What ends the watch once the pass was told: a refused credential (F52.5).
+  package var ends: MarfaError?
   /// Whether it ran to its end; false where it was asked to stop between steps (H12).
   package var completed = true
 
@@ -26,7 +28,7 @@ package struct WatchPassOutcome {
 package protocol WatchedFolder: AnyObject {
   /// Runs one pass: settings edit, scan, drain, catch-up, pull, second drain.
   /// - Throws: what ends the watch (H16): a refused credential, changes that no longer reach the folder.
-  func pass(reading: Bool, changes: NotedChanges, stop: StopFlag) throws(MarfaError) -> WatchPassOutcome
+  func pass(reading: Bool, changes: NotedChanges) throws(MarfaError) -> WatchPassOutcome
   /// Which directories the folder's lists enter, for notifications.
   func entersDirectory() -> @Sendable (PathBytes) -> Bool
   /// Closes the store and lets the claim go.
