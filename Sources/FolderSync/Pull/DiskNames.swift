@@ -13,7 +13,8 @@ final class DiskNames {
   private func names(in directory: PathBytes) -> [NameKey: [PathBytes]] {
     if let names = listed[directory] { return names }
     var names: [NameKey: [PathBytes]] = [:]
-    if let opened = directory.isEmpty ? root : try? root.directory(beneath: directory), let entries = try? opened.list() {
+    if let opened = directory.isEmpty ? root : try? root.directory(beneath: directory), let entries = try? opened.list()
+    {
       for entry in entries { names[entry.name.nameKey, default: []].append(entry.name) }
     }
     for key in names.keys { names[key]?.sort() }

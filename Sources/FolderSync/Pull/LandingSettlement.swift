@@ -24,7 +24,9 @@ extension FolderEngine {
   private func settle(_ record: LandingRecord, _ landing: Landing, _ root: any Directory) throws {
     guard let hash = record.hash else {
       // A removal: the file that still holds its own bytes goes; anything else is the person's, and stays theirs.
-      switch landing.remove(record.path, holding: record.binding.writtenHash ?? record.binding.readHash ?? ContentHash(of: [])) {
+      switch landing.remove(
+        record.path, holding: record.binding.writtenHash ?? record.binding.readHash ?? ContentHash(of: []))
+      {
       case .removed, .absent: break
       case .stays:
         try commit {
@@ -50,7 +52,9 @@ extension FolderEngine {
         try store.record(DisplacedFile(path: record.path, temporary: temporary, hash: replaces, landed: hash))
       }
     }
-    if let leaves = record.leaves, let leavesHash = record.leavesHash { _ = landing.remove(leaves, holding: leavesHash) }
+    if let leaves = record.leaves, let leavesHash = record.leavesHash {
+      _ = landing.remove(leaves, holding: leavesHash)
+    }
     try store.forgetLanding(at: record.path)
   }
 

@@ -26,6 +26,11 @@ package struct Place: Hashable, Sendable {
   package var path: PathBytes
   /// Whether another item has the path it asked for (F19.15).
   package var isBeside: Bool
+
+  package init(path: PathBytes, isBeside: Bool) {
+    self.path = path
+    self.isBeside = isBeside
+  }
 }
 
 /// Gives every item a path, no two of them one name (F19.14 to F19.17).

@@ -101,7 +101,8 @@ package func decidePull(_ situation: PullSituation) -> PullAction {
   switch situation.file {
   case .unbound: return isHeldItem ? .write : .none
   case .missing:
-    return isHeldItem && situation.changedSinceAgreed && !situation.isSetBack && !situation.awaitsCreate ? .revive : .none
+    return isHeldItem && situation.changedSinceAgreed && !situation.isSetBack && !situation.awaitsCreate
+      ? .revive : .none
   case .unreached: return isHeldItem || situation.membership == .leftOtherwise ? .outside : .none
   case .unreadable, .own, .asScanned, .changed: break
   }
@@ -121,7 +122,8 @@ package func decidePull(_ situation: PullSituation) -> PullAction {
   if situation.isSetBack { return .setAside }
   if situation.awaitsCreate { return .none }
   if case .changed = situation.file {
-    return situation.changedSinceAgreed ? .unwritten("it was changed since it was last read; the next scan sends it") : .none
+    return situation.changedSinceAgreed
+      ? .unwritten("it was changed since it was last read; the next scan sends it") : .none
   }
   return isHeldItem ? .bringCurrent : .keepCurrentUnmatched
 }

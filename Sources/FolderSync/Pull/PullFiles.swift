@@ -41,12 +41,17 @@ extension PullPass {
     case .outside:
       report.outside += 1
       report.flagged.append(
-        FlaggedFile(binding?.path ?? .empty, .outside, "the folder's lists, or its directory, keep it from here", item: item))
+        FlaggedFile(
+          binding?.path ?? .empty, .outside, "the folder's lists, or its directory, keep it from here", item: item))
     case .unwritten(let reason): tell(binding?.path ?? .empty, .unwritten, reason, item)
     case .leaveHeld: leaveHeld(binding)
     case .setAside:
       if !plansOnly {
-        try folder.commit { try folder.store.change(item) { $0.setAside = row.version; $0.agreed = row.version } }
+        try folder.commit {
+          try folder.store.change(item) {
+            $0.setAside = row.version; $0.agreed = row.version
+          }
+        }
       }
     case .write: try writeNew(row, form, isLast: isLast)
     case .revive: try writeNew(row, form, isLast: isLast, reviving: binding)
@@ -118,7 +123,8 @@ extension PullPass {
         wish: LandingWish(
           path: place.path, content: content, expected: .absent,
           executable: form == .bytes && (try folder.keepsPermissions(in: root)) ? runs : nil),
-        binding: binding, count: reviving == nil ? .written : .revived, isBeside: place.isBeside, leaves: nil, blob: blob))
+        binding: binding, count: reviving == nil ? .written : .revived, isBeside: place.isBeside, leaves: nil,
+        blob: blob))
   }
 
   /// A file stands where a new one is wanted: the item's own where it holds what the item renders to (F32.2), else the
@@ -167,6 +173,7 @@ extension PullPass {
       binding.ownLines = lines
     }
     binding.agreed = row.version
+    binding.line = form == .bytes ? nil : row.version
     binding.linesOwed = false
     binding.setAside = nil
     if binding.hold?.flag == .behind { binding.hold = nil }
@@ -229,6 +236,7 @@ extension PullPass {
     next.writtenHash = reading.hash
     next.readHash = reading.hash
     next.agreed = row.version
+    if binding.form == .text { next.line = row.version }
     next.linesOwed = false
     next.showed = Showed(row, bodyField: facts.bodyField(of: row.type), names: facts.names, form: binding.form)
     if binding.form == .bytes { next.showed?.executable = binding.showed?.executable }
@@ -283,7 +291,8 @@ extension PullPass {
     try add(
       PlannedLanding(
         wish: LandingWish(
-          path: path, content: content, expected: moves ? .absent : .bytes(reading.hash), executable: keeps ? runs : nil),
+          path: path, content: content, expected: moves ? .absent : .bytes(reading.hash), executable: keeps ? runs : nil
+        ),
         binding: next, count: moves ? .moved : .rewritten, isBeside: place?.isBeside ?? false,
         leaves: moves ? (binding.path, reading.hash) : nil, blob: wanted))
   }

@@ -118,7 +118,9 @@ final class PullPass {
   private func tellUncarried() {
     var told: Set<UncarriedProperty> = []
     for item in held {
-      guard let row = try? folder.copy.item(item), let type = facts.catalog.type(row.type), !type.isFileType else { continue }
+      guard let row = try? folder.copy.item(item), let type = facts.catalog.type(row.type), !type.isFileType else {
+        continue
+      }
       for field in type.fields where facts.names.reserved.contains(field.name) {
         told.insert(UncarriedProperty(type: row.type.string, property: field.name.string))
       }
@@ -144,7 +146,8 @@ final class PullPass {
     }
     let settings = facts.settings
     if isLargeRemoval(
-      leaving.count, ofBound: bindings.count, files: settings.removalThreshold.files, fraction: settings.removalThreshold.fraction)
+      leaving.count, ofBound: bindings.count, files: settings.removalThreshold.files,
+      fraction: settings.removalThreshold.fraction)
     {
       report.paused = leaving.count
       let paused = Dictionary(leaving.map { ($0.binding.item, $0.purged) }) { first, _ in first }
@@ -182,7 +185,11 @@ final class PullPass {
         try folder.store.forgetLanding(at: binding.path)
         if ended { try folder.withdrawEnd(of: binding.item) }
       }
-      if failure.kind == .changed { report.kept += 1 } else { tell(binding.path, .unwritten, failure.reason, binding.item) }
+      if failure.kind == .changed {
+        report.kept += 1
+      } else {
+        tell(binding.path, .unwritten, failure.reason, binding.item)
+      }
     }
   }
 

@@ -132,7 +132,9 @@ extension PullPass {
     var shown: [ShownEdge] = []
     func show(_ type: Text, _ isSource: Bool, _ others: [EntityID], _ place: ShownEdge.Place) {
       for edge in edges where edge.type == type && (edge.source == row.id) == isSource {
-        guard others.contains(edge.other(than: row.id)), !shown.contains(where: { $0.edge == edge.id }) else { continue }
+        guard others.contains(edge.other(than: row.id)), !shown.contains(where: { $0.edge == edge.id }) else {
+          continue
+        }
         shown.append(ShownEdge(edge: edge.id, type: type, other: edge.other(than: row.id), place: place))
       }
     }
@@ -152,7 +154,9 @@ extension PullPass {
     for link in references.links { show(PassFacts.references, true, items(link.text), .link) }
     // What the file showed before and the copy still holds stays shown: an edge is never forgotten by a write of ours.
     for kept in binding?.edges ?? [] where !shown.contains(where: { $0.edge == kept.edge }) {
-      if edges.contains(where: { $0.id == kept.edge }), kept.place == .embed || binding?.heldBack.contains(kept.edge) ?? false {
+      if edges.contains(where: { $0.id == kept.edge }),
+        kept.place == .embed || binding?.heldBack.contains(kept.edge) ?? false
+      {
         shown.append(kept)
       }
     }
@@ -168,7 +172,9 @@ extension PullPass {
     }
     guard let name = EmbedFiles.fileName(of: embed), let row = try folder.copy.item(item) else { return false }
     if let title = row.properties[facts.titleField(of: row.type)]?.text, NameKey(title) == NameKey(name) { return true }
-    if let text = try folder.placement(of: item)?.properties["path"]?.text, case .inside(let placed) = PlacementPath(text) {
+    if let text = try folder.placement(of: item)?.properties["path"]?.text,
+      case .inside(let placed) = PlacementPath(text)
+    {
       return placed.name.nameKey == NameKey(name)
     }
     return false
@@ -193,7 +199,9 @@ extension PullPass {
   }
 
   private func placedPath(of row: Item) -> PathBytes {
-    if let text = try? folder.placement(of: row.id)?.properties["path"]?.text, case .inside(let path) = PlacementPath(text) {
+    if let text = try? folder.placement(of: row.id)?.properties["path"]?.text,
+      case .inside(let path) = PlacementPath(text)
+    {
       return path
     }
     return DocumentNames.document(title: row.properties[facts.titleField(of: row.type)]?.text ?? "")
@@ -204,7 +212,9 @@ extension PullPass {
     switch EmbedFiles().resolve(embed, in: path) {
     case .notAFile:
       // A name with no known extension names a file only where one here answers to it (F12.17).
-      guard try attached.contains(where: { try bindings[$0] != nil && answers($0, to: embed, in: path) }) else { return }
+      guard try attached.contains(where: { try bindings[$0] != nil && answers($0, to: embed, in: path) }) else {
+        return
+      }
     case .leadsOut: return tell("leads out of the folder")
     case .rawSpace: return tell("names no file: a space ends its path")
     case .missing, .file: break
@@ -240,7 +250,8 @@ extension PullPass {
       let says = EmbedFiles.ownPlace(of: embed, in: path) ?? path
       return own.flatMap { $0.nameKey == says.nameKey ? $0 : nil } ?? says
     }
-    if let text = try folder.placement(of: item)?.properties["path"]?.text, case .inside(let placed) = PlacementPath(text),
+    if let text = try folder.placement(of: item)?.properties["path"]?.text,
+      case .inside(let placed) = PlacementPath(text),
       EmbedFiles.answers(placed, to: embed, in: path)
     {
       return placed

@@ -164,7 +164,9 @@ package func decideEdit(_ file: FileFields, _ situation: EditSituation) -> EditD
   let base = EditBase(file: file, binding: binding, item: item, shown: shown, waits: situation.waits)
   let own = file.carriesFields ? base.own(of: file) : nil
   var properties = JSONObject()
-  for member in file.properties.members where member.key != situation.bodyField { properties[member.key] = member.value }
+  for member in file.properties.members where member.key != situation.bodyField {
+    properties[member.key] = member.value
+  }
   let now = Showed(own: own, properties: properties, body: ContentHash(of: file.body.bytes))
   var decision = EditDecision(ownLines: binding?.ownLines, showed: now)
 
@@ -205,6 +207,16 @@ package func decideEdit(_ file: FileFields, _ situation: EditSituation) -> EditD
     moves.replaces = true
     moves.version = item.version
   } else {
+    if base.isSpent, let sent = binding?.lastSent, sent.line == file.line {
+      // The same buffer saved again: what it merely carries since its last save is no change of its own, and another
+      // device's value of it stands.
+      for member in carried.members {
+        let isSame =
+          member.key == situation.bodyField
+          ? sent.showed.body == now.body : sent.showed.properties[member.key] == member.value
+        if isSame { carried[member.key] = nil }
+      }
+    }
     guard carried.members.contains(where: { item.properties[$0.key] != $0.value }) || isOwnMove else { return decision }
     if let setAside = binding?.setAside {
       moves.version = setAside
@@ -227,18 +239,23 @@ private struct EditBase {
   let isCurrent: Bool
   /// The line a file behind is merged against; nil for the copy's version.
   let mergeLine: Int?
+  /// Whether an earlier edit of the file spent its line.
+  let isSpent: Bool
 
   init(file: FileFields, binding: Binding?, item: Item, shown: Showed, waits: Bool) {
     self.item = item
     self.binding = binding
     let line = file.line
-    let showedAll = !waits && binding?.showed == shown
+    // The bytes before this save: a buffer of another line is not what the folder last agreed with.
+    let showedAll = !waits && binding?.showed == shown && binding?.line == line
     let held = item.version
     if let line {
       isCurrent = line == held || (showedAll && line < held)
-      mergeLine = !isCurrent && line < held && line > (binding?.spentLine ?? 0) ? line : nil
+      isSpent = !isCurrent && line < held && line <= binding?.spentLine ?? 0
+      mergeLine = !isCurrent && line < held && !isSpent ? line : nil
     } else {
       isCurrent = false
+      isSpent = false
       mergeLine = nil
     }
   }

@@ -92,7 +92,8 @@ private struct IdentityContest {
       let file = files[index]
       var claimed: Set<EntityID> = []
       if let id = file.carries { claimed.insert(id) }
-      if let identity = file.identity, let item = byIdentity[identity], let binding = bound[item], suits(file, binding) {
+      if let identity = file.identity, let item = byIdentity[identity], let binding = bound[item], suits(file, binding)
+      {
         claimed.insert(item)
       }
       if file.carries == nil {
@@ -137,7 +138,9 @@ private struct IdentityContest {
     func rank(_ index: Int) -> (Int, Int64, PathBytes) {
       let file = files[index]
       let place =
-        if let identity = binding?.identity, identity == file.identity { 0 } else if binding?.path == file.path { 1 } else { 2 }
+        if let identity = binding?.identity, identity == file.identity { 0 } else if binding?.path == file.path {
+          1
+        } else { 2 }
       return (place, file.identity?.birth ?? .max, file.path)
     }
     return open.min { rank($0) < rank($1) }

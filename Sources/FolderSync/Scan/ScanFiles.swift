@@ -112,7 +112,8 @@ extension ScanPass {
       EditSituation(
         binding: isNewHere ? nil : start, item: row, bodyField: facts.bodyField(of: row.type),
         retypedBodyField: retyped.map(facts.bodyField(of:)), names: facts.names, waits: waits))
-    if let reason = localRefusal(tags: Set(row.tags).subtracting(decision.tagsRemoved).union(decision.tagsAdded),
+    if let reason = localRefusal(
+      tags: Set(row.tags).subtracting(decision.tagsRemoved).union(decision.tagsAdded),
       added: decision.tagsAdded, before: row.tags.count, line: fields.tagList, properties: decision.edit?.properties)
     {
       return try holdRefused(binding, reason, places: places ? row : nil)
@@ -121,11 +122,13 @@ extension ScanPass {
     binding.readHash = file.hash
     binding.seen = SeenStat(file.status, readAt: folder.now)
     binding.showed = decision.showed
+    binding.line = fields.line
     binding.ownLines = decision.ownLines
     binding.setAside = nil
     binding.hold = nil
     binding.edgesOwed = true
     if decision.edit == nil, isNewHere || binding.agreed == nil { binding.agreed = row.version }
+    if decision.edit != nil, let line = fields.line { binding.lastSent = SentText(line: line, showed: decision.showed) }
     binding.dropRefusals(notCarriedBy: decision)
     if !decision.behind.isEmpty {
       let reason = behindReason(decision)

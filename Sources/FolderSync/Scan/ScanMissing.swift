@@ -29,7 +29,8 @@ extension ScanPass {
 
     let settings = facts.settings
     let large = isLargeRemoval(
-      missing.count, ofBound: bindings.count, files: settings.removalThreshold.files, fraction: settings.removalThreshold.fraction)
+      missing.count, ofBound: bindings.count, files: settings.removalThreshold.files,
+      fraction: settings.removalThreshold.fraction)
     let others = try OtherFolders.read(for: folder, noting: &report)
     for binding in missing {
       try folder.checkStop()

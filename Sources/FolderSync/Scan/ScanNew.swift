@@ -71,6 +71,7 @@ extension ScanPass {
     binding.showed = Showed(
       own: document.kind == .markdown ? own : nil, properties: document.kind == .markdown ? shown : JSONObject(),
       body: ContentHash(of: fields.body.bytes))
+    binding.line = fields.line
     files[index].item = id
     present.insert(id)
     bindings[id] = binding
@@ -184,7 +185,9 @@ extension ScanPass {
     }
     let keeps = try folder.keepsPermissions(in: root)
     let agreed = start.showed?.executable ?? row.properties["executable"]?.bool ?? false
-    if keeps, file.status.isExecutable != agreed, file.status.isExecutable != row.properties["executable"]?.bool ?? false {
+    if keeps, file.status.isExecutable != agreed,
+      file.status.isExecutable != row.properties["executable"]?.bool ?? false
+    {
       properties["executable"] = .bool(file.status.isExecutable)
     }
     binding.showed = Showed(

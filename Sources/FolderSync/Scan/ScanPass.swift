@@ -119,7 +119,8 @@ final class ScanPass {
   }
 
   private(set) lazy var liveByPath: [PathBytes: Binding] = Dictionary(
-    bindings.values.filter { $0.missingSince == nil }.map { ($0.path, $0) }) { first, _ in first }
+    bindings.values.filter { $0.missingSince == nil }.map { ($0.path, $0) }
+  ) { first, _ in first }
 
   private func readDocuments() throws {
     for index in files.indices {
@@ -225,7 +226,9 @@ final class ScanPass {
     files.removeAll { $0.isGone }
     var counts: [StoredIdentity: Int] = [:]
     for file in files where !file.isSkipped {
-      if let identity = file.status.identity { counts[StoredIdentity(identity, rootDevice: rootDevice), default: 0] += 1 }
+      if let identity = file.status.identity {
+        counts[StoredIdentity(identity, rootDevice: rootDevice), default: 0] += 1
+      }
     }
     let pushed = files.indices.filter { !files[$0].isSkipped }
     let claims = try pushed.map { index in

@@ -172,6 +172,8 @@ package struct Binding: Hashable, Sendable {
   package var unmatched = false
   /// The bytes hold what the row does not: the next scan sends them as read at this version (F39).
   package var setAside: Int?
+  /// The version line of the bytes last read or written: what tells an old buffer from a version step no file shows.
+  package var line: Int?
   /// The version the file was last agreed with.
   package var agreed: Int?
   /// What the file showed then (F-B3).
@@ -181,6 +183,9 @@ package struct Binding: Hashable, Sendable {
   /// Tags and states another machine moved away from at the present line (F7.17).
   package var movedAway: MovedAway = MovedAway()
   package var spent: [SpentLine] = []
+  /// What the last edit of the file said, and the line it was saved at: a later save of the same buffer changes only what
+  /// differs from it (F23.6).
+  package var lastSent: SentText?
   package var edges: [ShownEdge] = []
   /// Removals of shown edges held back because a link or embed named nothing (F12.12, F12.31).
   package var heldBack: [EntityID] = []
@@ -202,6 +207,17 @@ package struct Binding: Hashable, Sendable {
 
   /// The newest line whose spending stands now: landed ones, and those of writes still under way.
   package var spentLine: Int { spent.lazy.filter { !$0.whenLanded || $0.write == nil }.map(\.line).max() ?? 0 }
+}
+
+/// A save that went as an edit.
+package struct SentText: Hashable, Sendable {
+  package var line: Int
+  package var showed: Showed
+
+  package init(line: Int, showed: Showed) {
+    self.line = line
+    self.showed = showed
+  }
 }
 
 /// Tags and states another machine moved away from (F7.17).

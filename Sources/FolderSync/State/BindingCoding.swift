@@ -7,10 +7,12 @@ extension Binding {
     var object = JSONObject()
     if let setAside { object["set_aside"] = .int(setAside) }
     if let agreed { object["agreed"] = .int(agreed) }
+    if let line { object["line"] = .int(line) }
     if let showed { object["showed"] = showed.json }
     if let ownLines { object["own"] = ownLines.json }
     if !movedAway.isEmpty { object["moved"] = movedAway.json }
     if !spent.isEmpty { object["spent"] = .array(spent.map(\.json)) }
+    if let lastSent { object["sent"] = ["line": .int(lastSent.line), "showed": lastSent.showed.json] }
     if !edges.isEmpty { object["edges"] = .array(edges.map(\.json)) }
     if !heldBack.isEmpty { object["held_back"] = .array(heldBack.map { .string($0.text) }) }
     if !refusals.isEmpty { object["refusals"] = .array(refusals.map(\.json)) }
@@ -22,10 +24,14 @@ extension Binding {
   mutating func read(facts: JSON) {
     setAside = facts["set_aside"]?.int
     agreed = facts["agreed"]?.int
+    line = facts["line"]?.int
     showed = Showed(json: facts["showed"])
     ownLines = OwnLines(json: facts["own"])
     movedAway = MovedAway(json: facts["moved"])
     spent = (facts["spent"]?.array ?? []).compactMap(SpentLine.init(json:))
+    if let line = facts["sent"]?["line"]?.int, let showed = Showed(json: facts["sent"]?["showed"]) {
+      lastSent = SentText(line: line, showed: showed)
+    }
     edges = (facts["edges"]?.array ?? []).compactMap(ShownEdge.init(json:))
     heldBack = (facts["held_back"]?.array ?? []).compactMap { $0.text.flatMap { EntityID($0) } }
     edgesOwed = facts["edges_owed"]?.bool ?? false

@@ -13,7 +13,9 @@ extension Folders {
       throw MarfaError(.noServer, "no server is named; give --url, or `login` to one")
     }
     let wanted = try resolved(dir)
-    guard wanted.isValidUTF8 else { throw MarfaError(.invalid, "\(dir): its path is not valid UTF-8, so it cannot be listed") }
+    guard wanted.isValidUTF8 else {
+      throw MarfaError(.invalid, "\(dir): its path is not valid UTF-8, so it cannot be listed")
+    }
     try refuseNesting(wanted)
     var making = Making(context: context)
     do {

@@ -10,7 +10,8 @@ package struct StoreDoor {
   package var blobs: (PathBytes) throws -> any BlobStore
 
   package init(
-    database: @escaping (PathBytes, Database.Mode) throws -> Database, blobs: @escaping (PathBytes) throws -> any BlobStore
+    database: @escaping (PathBytes, Database.Mode) throws -> Database,
+    blobs: @escaping (PathBytes) throws -> any BlobStore
   ) {
     self.database = database
     self.blobs = blobs
@@ -205,6 +206,7 @@ extension FolderEngine {
       return error.message
     }
     return wasListed && isGone
-      ? "the list of this machine's folders was gone; missing files are held for this pass, and it is listed again" : nil
+      ? "the list of this machine's folders was gone; missing files are held for this pass, and it is listed again"
+      : nil
   }
 }

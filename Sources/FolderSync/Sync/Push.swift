@@ -161,7 +161,7 @@ extension FolderEngine {
     if try store.firstSyncWaits { throw Self.firstSyncWaiting(root) }
     var report = FolderDrain()
     let settlement = Settlement(self)
-    report.drain = try copy.queue.drain(observer: settlement)
+    report.drain = try drained(settlement)
     report.conflicts = settlement.conflicts
     for entry in settlement.giveWay where try giveWay(entry.edge, entry.item) { report.gaveWay += 1 }
     for entry in settlement.remake { try remake(entry.edge, entry.item, entry.body) }
@@ -169,11 +169,20 @@ extension FolderEngine {
     if rebased > 0 || !settlement.remake.isEmpty, report.drain.unavailable == nil, report.drain.stopped == nil {
       report.rebased = rebased
       let again = Settlement(self)
-      report.drain.add(try copy.queue.drain(observer: again))
+      report.drain.add(try drained(again))
       report.conflicts += again.conflicts
       for entry in again.giveWay where try giveWay(entry.edge, entry.item) { report.gaveWay += 1 }
     }
     return report
+  }
+
+  /// A drain whose last write moved the copy's read view ends the copy, and has sent all the same: the push fills it again
+  /// before its pull (F9.4, F11.26).
+  private func drained(_ settlement: Settlement) throws -> DrainReport {
+    do throws(MarfaError) { return try copy.queue.drain(observer: settlement) } catch {
+      guard error.code == .copyExpired, error.reason == "read_view_changed" else { throw error }
+      return settlement.report
+    }
   }
 
   /// Takes the server's placement of an item for this folder's own (F57).

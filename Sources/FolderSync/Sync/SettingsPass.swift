@@ -182,7 +182,8 @@ extension FolderEngine {
       try store.set(.yamlText, Text(bytes: text))
       try store.set(.yamlVersion, Text(String(version)))
       for fact in [
-        FolderStore.Fact.yamlLandingText, .yamlLandingVersion, .yamlRefusedText, .yamlRefusedReason, .yamlRefusedVersion,
+        FolderStore.Fact.yamlLandingText, .yamlLandingVersion, .yamlRefusedText, .yamlRefusedReason,
+        .yamlRefusedVersion,
       ] {
         try store.set(fact, nil)
       }

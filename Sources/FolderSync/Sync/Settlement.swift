@@ -9,10 +9,21 @@ final class Settlement: DrainObserver {
   /// Moves of edges another machine deleted: made anew (F11.29).
   private(set) var remake: [(edge: EntityID, item: EntityID, body: JSON?)] = []
   private(set) var conflicts: [ConflictedEdit] = []
+  /// Every verdict seen, for the report of a drain that ended with the copy's read view (F9.4, F11.26).
+  private var seen: [DrainReport.Entry] = []
 
   init(_ folder: FolderEngine) { self.folder = folder }
 
+  /// The report of what was seen.
+  var report: DrainReport {
+    var report = DrainReport()
+    report.verdicts = seen
+    report.answered = seen.filter { $0.verdict != nil }.count
+    return report
+  }
+
   func settled(_ write: QueuedWrite, _ entry: DrainReport.Entry) throws(MarfaError) {
+    seen.append(entry)
     do { try settle(write, entry) } catch { throw MarfaError(any: error) }
   }
 
@@ -47,7 +58,9 @@ final class Settlement: DrainObserver {
       case .edit:
         binding.linesOwed = true
         binding.refusals.removeAll { $0.change == .edit }
-        for place in binding.spent.indices where binding.spent[place].write == mine.id { binding.spent[place].write = nil }
+        for place in binding.spent.indices where binding.spent[place].write == mine.id {
+          binding.spent[place].write = nil
+        }
         binding.foldSpent()
         // A newer save that collided with this file's own earlier one: the row keeps the earlier value, and the file's
         // words are sent again (F39).

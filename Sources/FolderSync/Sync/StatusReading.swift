@@ -56,7 +56,9 @@ private struct StatusPass {
     }
     bindings = settled.values.sorted { $0.path < $1.path }
     for write in try folder.copy.queue.all() {
-      guard write.verdict == nil || write.verdict == .blocked, let item = write.itemID ?? blobOwner(write) else { continue }
+      guard write.verdict == nil || write.verdict == .blocked, let item = write.itemID ?? blobOwner(write) else {
+        continue
+      }
       if let wait = wait(of: write) { waits[item, default: []].insert(wait) }
       if write.verdict == .blocked, let refusal = write.refusal {
         blocked[item] = [refusal.code?.string, refusal.message?.string].compactMap { $0 }.joined(separator: ": ")

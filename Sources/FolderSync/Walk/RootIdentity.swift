@@ -51,3 +51,8 @@ package struct RootIdentity: Sendable {
     }
   }
 }
+
+extension RootIdentity {
+  /// Where the store lies below a root.
+  package static let storePath = stateDirectoryName.appending(storeName)
+}

@@ -1,0 +1,199 @@
+import FolderSync
+import LocalInstance
+import MarfaBase
+import MarfaCopy
+
+/// A real instance and any number of machines that keep a folder with it, all in memory: real engine, real queue, real
+/// server, one thread.
+package final class FolderBench {
+  package static let origin = "http://instance.test"
+  package static let key = "marfa_key_test_0123456789"
+
+  package let clock = ManualClock()
+  package let instance: Instance
+  package let transport: InstanceTransport
+  package private(set) var machines = 0
+
+  package init(seed: UInt64 = 7) throws {
+    let instance = try Instance(
+      database: try Database(path: ":memory:", mode: .create), blobs: MemoryBlobs(), clock: clock,
+      ids: SeededIds(clock: clock, seed: seed), ownerKey: FolderBench.key)
+    self.instance = instance
+    transport = InstanceTransport { instance.handle($0) }
+  }
+
+  /// A machine of its own disk and registry.
+  package func machine(_ name: String = "ana", features: MemoryDisk.Features = .init()) -> FolderMachine {
+    machines += 1
+    return FolderMachine(bench: self, name: name, number: machines, features: features)
+  }
+
+  /// A request as another device makes it, past the machines' transport.
+  @discardableResult
+  package func ask(_ method: String, _ target: String, _ body: JSON? = nil) throws -> JSON {
+    clock.advance(nanoseconds: 5_000_000)
+    let answer = instance.handle(
+      InstanceRequest(
+        method: method, target: target,
+        headers: [
+          HTTPHeader("Authorization", "Bearer \(FolderBench.key)"), HTTPHeader("Content-Type", "application/json"),
+          HTTPHeader("Accept", "application/json"),
+        ], body: body?.write() ?? []))
+    guard case .whole(let response) = answer else { throw BenchError("a stream") }
+    let json = try response.body.isEmpty ? .null : JSON(parsing: response.body)
+    guard (200..<300).contains(response.status) else {
+      throw BenchError("\(method) \(target): \(response.status) \(json.compact)")
+    }
+    return json
+  }
+
+  /// Makes a folder's settings row; its id.
+  package func folder(_ settings: JSON = ["title": "Notes", "search": ["types": ["core.note"]]]) throws -> EntityID {
+    let made = try ask("POST", "/folders", settings)
+    guard let id = made["item"]?["id"]?.text.flatMap({ EntityID($0) }) else { throw BenchError(made.compact) }
+    return id
+  }
+
+  /// Makes an item; its id.
+  @discardableResult
+  package func item(
+    _ title: Text, body: Text = "Words.\n", type: Text = "core.note", tags: [Text] = [], more: JSONObject = JSONObject()
+  ) throws -> EntityID {
+    var properties = JSONObject([("title", .string(title)), ("body", .string(body))])
+    for (key, value) in more.members { properties[key] = value }
+    var draft = JSONObject([("type", .string(type)), ("tier", "library"), ("properties", .object(properties))])
+    if !tags.isEmpty { draft["tags"] = .array(tags.map { .string($0) }) }
+    let made = try ask("POST", "/items", .object(draft))
+    guard let id = made["item"]?["id"]?.text.flatMap({ EntityID($0) }) else { throw BenchError(made.compact) }
+    return id
+  }
+
+  /// An edit as another device makes it, on the present version.
+  package func edit(_ id: EntityID, _ properties: JSON) throws {
+    let row = try ask("GET", "/items/\(id)")
+    try ask(
+      "PATCH", "/items/\(id)?conflict=auto",
+      ["version": row["item"]?["version"] ?? .null, "properties": properties])
+  }
+
+  /// The server's item.
+  package func row(_ id: EntityID) throws -> JSON { try ask("GET", "/items/\(id)?include=metadata,edges") }
+
+  /// Every item out of the bin that is no `system.*` row, by title.
+  package func titles() throws -> [String] {
+    let list = try ask("GET", "/items?tier=all&state=any&limit=200&include=metadata")
+    return (list["data"]?.array ?? []).compactMap { row in
+      guard row["item"]?["type"]?.text?.string.hasPrefix("system.") == false,
+        row["item"]?["state"]?.text != "trashed"
+      else { return nil }
+      return row["item"]?["properties"]?["title"]?.text?.string
+    }.sorted()
+  }
+
+  /// The ids of items of a title out of the bin.
+  package func ids(_ title: String) throws -> [EntityID] {
+    let list = try ask("GET", "/items?tier=all&state=any&limit=200&include=metadata")
+    return (list["data"]?.array ?? []).compactMap { row in
+      guard row["item"]?["properties"]?["title"]?.text == Text(title), row["item"]?["state"]?.text != "trashed"
+      else { return nil }
+      return row["item"]?["id"]?.text.flatMap { EntityID($0) }
+    }
+  }
+}
+
+/// What a bench could not do.
+package struct BenchError: Error, CustomStringConvertible {
+  package let description: String
+  package init(_ description: String) { self.description = description }
+}
+
+/// One machine: a disk, a registry, a folder at `/home/NAME/Notes`.
+package final class FolderMachine {
+  package let bench: FolderBench
+  package let disk: MemoryDisk
+  package let root: PathBytes
+  package let folders: Folders
+  private let stores: Stores
+
+  /// Stores of a machine: shared memory in place of files, kept as long as the machine.
+  private final class Stores {
+    var kept: [PathBytes: (database: Database, blobs: MemoryBlobStore)] = [:]
+  }
+
+  init(bench: FolderBench, name: String, number: Int, features: MemoryDisk.Features) {
+    self.bench = bench
+    disk = MemoryDisk(clock: bench.clock, features: features)
+    let home = PathBytes("/home/\(name)")
+    root = home.appending("Notes")
+    let stores = Stores()
+    self.stores = stores
+    let disk = disk
+    let seed = UInt64(number)
+    let mark = "\(ObjectIdentifier(bench).hashValue)-\(number)"
+    let files = MemoryFileSystem(disk, pid: Int32(100 + number))
+    try? disk.makeDirectory(home)
+    bench.transport.readFile = nil
+    folders = Folders(
+      context: Context(
+        clock: bench.clock, ids: SeededIds(clock: bench.clock, seed: seed + 1000), files: files,
+        transport: bench.transport, scheduler: ManualScheduler(clock: bench.clock), log: SilentLog()),
+      registry: Registry(path: home.appending("folders.json"), files: files),
+      endpoint: Endpoint(baseURL: FolderBench.origin, credential: FolderBench.key),
+      door: StoreDoor(
+        database: { root, mode in
+          let path = root.appending(RootIdentity.storePath)
+          let uri = "file:bench-\(mark)-\(root.description.replacing("/", with: "_"))?mode=memory&cache=shared"
+          if disk.read(path) == nil {
+            stores.kept[root] = nil
+            try disk.write(path, "")
+          }
+          if stores.kept[root] == nil {
+            stores.kept[root] = (try Database(path: uri, mode: .create), MemoryBlobStore())
+          }
+          return try Database(path: uri, mode: mode == .create ? .create : .readWrite)
+        },
+        blobs: { root in stores.kept[root]?.blobs ?? MemoryBlobStore() }))
+  }
+
+  /// Adds the folder, its first sync confirmed.
+  package func add(_ folder: EntityID) throws { _ = try folders.add(root, following: folder, yes: true) }
+
+  /// One push; the report.
+  @discardableResult
+  package func push() throws -> FolderPush {
+    bench.clock.advance(nanoseconds: 50_000_000)
+    switch try folders.push(root) {
+    case .pushed(let push): return push
+    case .waiting(let reading): throw BenchError("the first sync waits: \(reading.json.compact)")
+    }
+  }
+
+  /// Writes a file as an editor that saves in place.
+  package func write(_ path: String, _ text: String) throws {
+    bench.clock.advance(nanoseconds: 3_000_000_000)
+    try disk.write(root.appending(PathBytes(path)), text)
+  }
+
+  /// Writes a file as an editor that saves a new file over the old.
+  package func save(_ path: String, _ text: String) throws {
+    bench.clock.advance(nanoseconds: 3_000_000_000)
+    try disk.save(root.appending(PathBytes(path)), Array(text.utf8))
+  }
+
+  package func text(_ path: String) -> String? { disk.text(root.appending(PathBytes(path))) }
+  package func delete(_ path: String) throws { try disk.delete(root.appending(PathBytes(path))) }
+
+  package func rename(_ path: String, to target: String) throws {
+    try disk.rename(root.appending(PathBytes(path)), to: root.appending(PathBytes(target)))
+  }
+
+  /// The files outside `.marfa/`, in path order.
+  package func files() -> [String] {
+    disk.tree(root).map { $0.path.description }.map { path in
+      path.hasPrefix(root.description + "/") ? String(path.dropFirst(root.description.count + 1)) : path
+    }.filter { !$0.hasPrefix(".marfa/") }.sorted()
+  }
+
+  /// Past the grace of a delete.
+  package func grace() { bench.clock.advance(seconds: 6) }
+}
