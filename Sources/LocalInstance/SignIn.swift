@@ -1,9 +1,356 @@
 import MarfaBase
 
-/// Apps, their grants and tokens (K7 to K14).
-struct SignInState {}
+/// Apps, their grants and tokens (K7 to K14): held in memory and asked by sign-in tests; who approves is steered by
+/// `SignInPolicy`, since a small instance has no pages of an owner (K18.2, K18.3).
+struct SignInState {
+  struct Client {
+    var name: Text
+    var redirects: [Text]
+    var grants: [Text]
+  }
+
+  struct Grant {
+    var id: EntityID
+    var client: Text
+    var scopes: [Text]
+  }
+
+  struct Code {
+    var grant: EntityID
+    var client: Text
+    var redirect: Text
+    var challenge: Text
+    var isSpent = false
+  }
+
+  struct Device {
+    var client: Text
+    var scopes: [Text]
+    var expires: Timestamp
+    var lastPoll: Timestamp?
+    var isSpent = false
+  }
+
+  var policy = SignInPolicy()
+  var clients: [Text: Client] = [:]
+  var grants: [EntityID: Grant] = [:]
+  var access: [String: (grant: EntityID, expires: Timestamp)] = [:]
+  /// Refresh tokens, the spent ones too: one used again ends its whole chain (K12.2).
+  var refresh: [Text: (grant: EntityID, isSpent: Bool)] = [:]
+  var codes: [Text: Code] = [:]
+  var devices: [Text: Device] = [:]
+}
+
+/// What the owner decides about a sign-in, in place of the pages a person would click on.
+public struct SignInPolicy: Sendable {
+  /// What the owner says.
+  public enum Decision: Sendable {
+    /// Grants these of the scopes asked; nil is all.
+    case approve(only: [Text]?)
+    /// Not yet: a device polls on.
+    case wait
+    /// Declines.
+    case decline
+  }
+
+  /// The decision on the next sign-in.
+  public var decision: Decision = .approve(only: nil)
+
+  /// Approves everything.
+  public init() {}
+}
 
 extension Instance {
-  func appCredential(_ token: String) -> Credential? { nil }
-  func routeSignIn(_ call: Call) -> Door? { nil }
+  /// What the owner decides about sign-ins.
+  public var signInPolicy: SignInPolicy {
+    get { signIn.policy }
+    set { signIn.policy = newValue }
+  }
+
+  /// Ends a grant as the owner may (K13.3): its tokens are `401` at once.
+  public func revokeGrants() {
+    signIn.grants = [:]
+    for stream in streams { stream.beatCredential() }
+  }
+
+  /// The credential of an access token (K1.1); nil where it ended.
+  func appCredential(_ token: String) -> Credential? {
+    guard let held = signIn.access[token], held.expires > clock.now, let grant = signIn.grants[held.grant] else {
+      return nil
+    }
+    var families: [String: JSONObject] = ["types": JSONObject(), "edges": JSONObject(), "metadata": JSONObject()]
+    var permissions: [Text] = []
+    for scope in grant.scopes {
+      let bytes = scope.bytes
+      guard let colon = bytes.lastIndex(of: UInt8(ascii: ":")), let level = Level(Text(bytes: bytes[(colon + 1)...]))
+      else {
+        permissions.append(scope)
+        continue
+      }
+      let name = Text(bytes: bytes[..<colon])
+      let word = JSON.string(level.word)
+      if name == "*" || name == "content" {
+        families["types"]?["*"] = word
+        if name == "*" { for family in ["edges", "metadata"] { families[family]?["*"] = word } }
+      } else if name == "metadata" {
+        families["metadata"]?["*"] = word
+      } else if name.bytes.starts(with: "metadata.".utf8) {
+        families["metadata"]?[Text(bytes: name.bytes.dropFirst(9))] = word
+      } else if name.bytes.starts(with: "edge.".utf8) {
+        families["edges"]?[Text(bytes: name.bytes.dropFirst(5))] = word
+      } else {
+        families["types"]?[name] = word
+      }
+    }
+    func map(_ family: String) -> GrantMap { GrantMap(families[family] ?? JSONObject()) }
+    return Credential(
+      kind: .app, id: grant.id, label: signIn.clients[grant.client]?.name ?? "App",
+      source: Text("oauth:\(grant.client)"), sources: [], permissions: permissions, defaultTier: "library",
+      types: map("types"), edges: map("edges"), extensions: map("none"), metadata: map("metadata"),
+      profile: map("none"), created: clock.now, expires: held.expires, lastUsed: nil)
+  }
+
+  func routeSignIn(_ call: Call) -> Door? {
+    func open(_ run: @escaping (Instance, Call) throws -> Reply) -> Door { Door(run: run, isPublic: true) }
+    let path = call.target.segments.map(\.string).joined(separator: "/")
+    switch "\(call.method) \(path)" {
+    case "GET auth/.well-known/oauth-authorization-server", "GET .well-known/oauth-authorization-server/auth",
+      "GET auth/.well-known/openid-configuration", "GET .well-known/openid-configuration/auth":
+      return open { instance, call in .json(200, instance.discovery(call)) }
+    case "GET .well-known/oauth-protected-resource":
+      return open { instance, call in
+        let origin = instance.origin(call)
+        return .json(200, ["resource": .string(origin), "authorization_servers": [.string(origin + "/auth")]])
+      }
+    case "POST auth/oauth2/register": return open { try $0.registerClient($1) }
+    case "GET auth/oauth2/authorize": return open { try $0.authorize($1) }
+    case "POST auth/oauth2/token": return open { try $0.token($1) }
+    case "POST auth/oauth2/revoke": return open { try $0.revokeToken($1) }
+    case "POST auth/device/code": return open { try $0.deviceCode($1) }
+    default: return nil
+    }
+  }
+
+  private func origin(_ call: Call) -> String { call.header("host").map { "http://\($0)" } ?? settings.origin }
+
+  private func discovery(_ call: Call) -> JSON {
+    let auth = origin(call) + "/auth"
+    func at(_ path: String) -> JSON { .string(auth + path) }
+    return [
+      "issuer": .string(auth), "authorization_endpoint": at("/oauth2/authorize"), "token_endpoint": at("/oauth2/token"),
+      "registration_endpoint": at("/oauth2/register"), "revocation_endpoint": at("/oauth2/revoke"),
+      "introspection_endpoint": at("/oauth2/introspect"), "userinfo_endpoint": at("/oauth2/userinfo"),
+      "end_session_endpoint": at("/oauth2/end-session"), "device_authorization_endpoint": at("/device/code"),
+      "jwks_uri": at("/jwks"), "response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"],
+      "grant_types_supported": ["authorization_code", "refresh_token", .string(Instance.deviceGrant.string)],
+      "scopes_supported": .array(scopes.map(JSON.string)),
+    ]
+  }
+
+  private static let deviceGrant: Text = "urn:ietf:params:oauth:grant-type:device_code"
+
+  /// The scopes published (K15.1).
+  private var scopes: [Text] {
+    var all: [Text] = [
+      "openid", "profile", "email", "offline_access", "*:read", "*:write", "content:read", "content:write",
+      "edge.*:read", "edge.*:write", "metadata:read", "metadata:write", "metadata.types:write",
+      "metadata.edge_types:write",
+    ]
+    for type in catalog.typeOrder { all += [Text("\(type):read"), Text("\(type):write")] }
+    for type in catalog.edgeTypeOrder { all += [Text("edge.\(type):read"), Text("edge.\(type):write")] }
+    return all + KeySpec.permissionWords
+  }
+
+  private func isScope(_ scope: Text) -> Bool {
+    if scopes.contains(scope) { return true }
+    // A prefix pattern, or a type registered later.
+    let parts = scope.bytes.split(separator: UInt8(ascii: ":"))
+    return parts.count == 2 && Level(Text(bytes: parts[1])) != nil && parts[0].contains(UInt8(ascii: "."))
+  }
+
+  /// OAuth's own shape of a refusal (K7.5).
+  private func oauth(_ status: Int, _ error: String, _ words: String = "") -> Reply {
+    .json(status, ["error": .string(error), "error_description": .string(words.isEmpty ? error : words)])
+  }
+
+  private func words(_ text: Text?) -> [Text] {
+    (text?.bytes ?? []).split(separator: 0x20).map { Text(bytes: $0) }
+  }
+
+  private func random(_ prefix: String) -> Text {
+    let seed = (try? secret())?.bytes ?? []
+    return Text(prefix + base64URL(ContentHash(of: seed + Array("\(prefix) \(ids.next())".utf8)).bytes))
+  }
+
+  private func registerClient(_ call: Call) throws -> Reply {
+    if let token = bearer(call), credential(token: token) == nil { return oauth(401, "invalid_token") }
+    try call.query.declare([])
+    guard call.isJSON else {
+      return .json(415, ["message": "The body is not JSON.", "code": "UNSUPPORTED_MEDIA_TYPE"])
+    }
+    guard let body = (try? JSON(parsing: call.request.body))?.object else {
+      return oauth(400, "invalid_client_metadata")
+    }
+    let isNative = body["application_type"]?.text == "native"
+    let redirects = body["redirect_uris"]?.array?.compactMap(\.text) ?? []
+    for redirect in redirects {
+      let isPlain = redirect.bytes.starts(with: "http://".utf8)
+      let isLoopback = ["http://127.0.0.1", "http://[::1]", "http://localhost"].contains {
+        redirect.bytes.starts(with: $0.utf8)
+      }
+      if isPlain, !isLoopback || !isNative { return oauth(400, "invalid_redirect_uri") }
+    }
+    let grants = body["grant_types"]?.array?.compactMap(\.text) ?? ["authorization_code"]
+    let id = random("c_")
+    signIn.clients[id] = SignInState.Client(
+      name: body["client_name"]?.text ?? "App", redirects: redirects, grants: grants)
+    var answer = body
+    answer["client_id"] = .string(id)
+    return .json(201, .object(answer))
+  }
+
+  private func redirect(_ uri: Text, _ members: [(String, Text?)]) -> Reply {
+    var location = uri.string
+    for (name, value) in members {
+      guard let value else { continue }
+      location += (location.contains("?") ? "&" : "?") + name + "=" + base64Escaped(value)
+    }
+    return Reply(status: 302, body: [], headers: [HTTPHeader("Location", location)], isBare: true)
+  }
+
+  private func base64Escaped(_ text: Text) -> String {
+    text.bytes.map { byte in
+      isAlphanumeric(byte) || "-._~".utf8.contains(byte)
+        ? String(decoding: [byte], as: UTF8.self)
+        : "%" + (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true)
+    }.joined()
+  }
+
+  /// The owner's decision over the scopes asked; nil where nothing is decided yet or it is declined.
+  private func granted(_ asked: [Text]) -> [Text]? {
+    guard case .approve(let only) = signIn.policy.decision else { return nil }
+    return asked.filter { isScope($0) && only?.contains($0) ?? true }
+  }
+
+  private func authorize(_ call: Call) throws -> Reply {
+    let query = call.query
+    guard let client = query["client_id"], let known = signIn.clients[client], let uri = query["redirect_uri"],
+      known.redirects.contains(uri)
+    else { return redirect("/auth/error", []) }
+    let state = query["state"]
+    func refuse(_ error: Text) -> Reply { redirect(uri, [("error", error), ("state", state)]) }
+    guard query["response_type"] == "code", query["code_challenge_method"] == "S256",
+      let challenge = query["code_challenge"], !challenge.isEmpty
+    else { return refuse("invalid_request") }
+    guard let scopes = granted(words(query["scope"])) else { return refuse("access_denied") }
+    if scopes.isEmpty { return refuse("invalid_scope") }
+    let grant = SignInState.Grant(id: ids.next(), client: client, scopes: scopes)
+    signIn.grants[grant.id] = grant
+    let code = random("code_")
+    signIn.codes[code] = SignInState.Code(grant: grant.id, client: client, redirect: uri, challenge: challenge)
+    return redirect(uri, [("code", code), ("state", state), ("iss", Text(origin(call) + "/auth"))])
+  }
+
+  private func deviceCode(_ call: Call) throws -> Reply {
+    let form = Query(raw: call.request.body)
+    guard let client = form["client_id"], let known = signIn.clients[client] else {
+      return oauth(400, "invalid_client")
+    }
+    guard known.grants.contains(Instance.deviceGrant) else { return oauth(400, "unauthorized_client") }
+    let asked = words(form["scope"])
+    if asked.contains(where: { !isScope($0) }) { return oauth(400, "invalid_scope") }
+    let code = random("device_")
+    signIn.devices[code] = SignInState.Device(
+      client: client, scopes: asked, expires: Timestamp(milliseconds: clock.now.milliseconds + 600_000))
+    let letters = code.string.uppercased().unicodeScalars.filter { ("A"..."Z").contains($0) }.suffix(8).map(String.init)
+    let user = letters.prefix(4).joined() + "-" + letters.dropFirst(4).joined()
+    let page = origin(call) + "/auth/device"
+    return .json(
+      200,
+      [
+        "device_code": .string(code), "user_code": .string(user), "verification_uri": .string(page),
+        "verification_uri_complete": .string("\(page)?user_code=\(user)"), "expires_in": 600, "interval": 5,
+      ])
+  }
+
+  private func token(_ call: Call) throws -> Reply {
+    let form = Query(raw: call.request.body)
+    guard let client = form["client_id"] else { return oauth(400, "invalid_request") }
+    guard signIn.clients[client] != nil else { return oauth(400, "invalid_client") }
+    if let resource = form["resource"], resource != Text(origin(call)) { return oauth(400, "invalid_target") }
+    switch form["grant_type"]?.string {
+    case "authorization_code":
+      guard let verifier = form["code_verifier"] else { return oauth(400, "invalid_request") }
+      guard let name = form["code"], let code = signIn.codes[name], !code.isSpent, code.client == client,
+        code.redirect == form["redirect_uri"], signIn.grants[code.grant] != nil,
+        Text(base64URL(ContentHash(of: verifier.bytes).bytes)) == code.challenge
+      else { return oauth(400, "invalid_grant") }
+      signIn.codes[name]?.isSpent = true
+      return tokens(code.grant)
+    case "refresh_token":
+      guard let name = form["refresh_token"], let held = signIn.refresh[name] else {
+        return oauth(400, "invalid_grant")
+      }
+      guard !held.isSpent, let grant = signIn.grants[held.grant], grant.client == client else {
+        signIn.grants[held.grant] = nil
+        return oauth(400, "invalid_grant")
+      }
+      signIn.refresh[name]?.isSpent = true
+      return tokens(held.grant)
+    case Instance.deviceGrant.string: return pollDevice(form, client)
+    default: return oauth(400, "unsupported_grant_type")
+    }
+  }
+
+  private func pollDevice(_ form: Query, _ client: Text) -> Reply {
+    guard let name = form["device_code"], let device = signIn.devices[name], !device.isSpent, device.client == client
+    else { return oauth(400, "invalid_grant") }
+    let now = clock.now
+    if device.expires <= now { return oauth(400, "expired_token") }
+    if let last = device.lastPoll, now.milliseconds - last.milliseconds < 4500 {
+      signIn.devices[name]?.lastPoll = now
+      return oauth(400, "slow_down")
+    }
+    signIn.devices[name]?.lastPoll = now
+    switch signIn.policy.decision {
+    case .wait: return oauth(400, "authorization_pending")
+    case .decline:
+      signIn.devices[name]?.isSpent = true
+      return oauth(400, "access_denied")
+    case .approve:
+      signIn.devices[name]?.isSpent = true
+      let grant = SignInState.Grant(id: ids.next(), client: client, scopes: granted(device.scopes) ?? [])
+      signIn.grants[grant.id] = grant
+      return tokens(grant.id)
+    }
+  }
+
+  /// A fresh access token, and a refresh token where `offline_access` was granted (K11.1).
+  private func tokens(_ id: EntityID) -> Reply {
+    guard let grant = signIn.grants[id] else { return oauth(400, "invalid_grant") }
+    let access = random("marfa_at_")
+    signIn.access[access.string] = (
+      id, Timestamp(milliseconds: clock.now.milliseconds + Int64(settings.accessTokenSeconds) * 1000)
+    )
+    var answer = JSONObject([("access_token", .string(access)), ("token_type", "Bearer")])
+    answer["expires_in"] = .int(settings.accessTokenSeconds)
+    answer["scope"] = .string(Text(bytes: Array(grant.scopes.map(\.bytes).joined(separator: [0x20]))))
+    if grant.scopes.contains("offline_access") {
+      let refresh = random("marfa_rt_")
+      signIn.refresh[refresh] = (id, false)
+      answer["refresh_token"] = .string(refresh)
+    }
+    return .json(200, .object(answer))
+  }
+
+  /// An access token ends itself; a refresh token ends its grant (K13.1, K13.2).
+  private func revokeToken(_ call: Call) throws -> Reply {
+    let form = Query(raw: call.request.body)
+    guard let token = form["token"], !token.isEmpty else { return oauth(400, "invalid_request") }
+    signIn.access[token.string] = nil
+    if let held = signIn.refresh[token] { signIn.grants[held.grant] = nil }
+    for stream in streams { stream.beatCredential() }
+    onEvents?()
+    return .json(200, [:])
+  }
 }
