@@ -66,7 +66,11 @@ enum QueueWords {
 }
 
 @Sendable private func drain(_ invocation: Invocation) throws(MarfaError) -> Int32 {
-  let report = try DeviceStore(invocation).use(asks: true) { (copy) throws(MarfaError) in try copy.queue.drain() }
+  let store = try DeviceStore(invocation)
+  let report = try store.use(asks: true) { (copy) throws(MarfaError) in
+    try DeviceStore.refuseWaitingFirstSync(copy, store.path)
+    return try copy.queue.drain()
+  }
   var lines = report.verdicts.map { QueueWords.line($0) }
   lines += drainWords(report)
   invocation.program.output.answer(report.json, lines)

@@ -157,10 +157,9 @@ private func credentialLine(_ said: JSONObject, _ credential: Session.NamedCrede
   ]
   var lines = description.lines(address)
   if let word = health["status"]?.text { lines.append("health: \(word)") }
-  if let total = stats["total"]?.int { lines.append(counted(total, "item")) }
-  for member in stats["by_type"]?.object?.members ?? [] {
-    if let count = member.value.int { lines.append("  \(member.key) \(count)") }
-  }
+  let counts = (stats.object?.members ?? []).compactMap { member in member.value.int.map { (member.key, $0) } }
+  if !stats.isNull { lines.append(counted(counts.map(\.1).reduce(0, +), "item")) }
+  lines += counts.map { "  \($0.0) \($0.1)" }
   lines.append("credential: \(credential?.from ?? "none")")
   session.program.output.answer(answer, lines)
   return 0

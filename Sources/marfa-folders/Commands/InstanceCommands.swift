@@ -12,6 +12,15 @@ func instanceCommand() -> Command {
       Option("data", .text("DIR"), "Its data, in place of $XDG_DATA_HOME/marfa-folders/instance.")
     ],
     commands: [
+      Command(
+        name: "run", summary: "run it until it is stopped",
+        discussion: "Ready, it prints one line: its address; under --json also its owner key, instance id and process.",
+        options: [
+          Option("listen", .text("ADDR:PORT"), "Listen on a port too; port 0 takes any free one."),
+          Option("socket", .text("PATH"), "Listen on another unix socket too."),
+          Option("allow-public", "Allow an address other than loopback. It is plain http: put a TLS proxy in front."),
+          Option("idle-exit", .number("SECONDS"), "End after so long without a request or a held stream."),
+        ], run: runInstance),
       Command(name: "status", summary: "whether it runs, and what it holds", run: instanceStatus),
       Command(name: "stop", summary: "end it, once what is under way is answered", run: stopInstance),
       Command(
@@ -129,4 +138,32 @@ private func pairs(_ invocation: Invocation, _ option: String) throws(MarfaError
   do throws(InstanceFailure) { try keys.revoke(id) } catch { throw MarfaError(error) }
   invocation.program.output.answer(["id": .string(id.text), "revoked": true], ["\(id) is revoked"])
   return 0
+}
+
+@Sendable private func runInstance(_ invocation: Invocation) throws(MarfaError) -> Int32 {
+  let program = invocation.program
+  let home = try home(invocation)
+  var options = InstanceRunOptions()
+  options.listen = invocation.value("listen")?.string
+  options.socket = invocation.value("socket").map { program.absolute(PathBytes($0)) }
+  options.allowPublic = invocation.has("allow-public")
+  options.idleExitSeconds = invocation.number("idle-exit") ?? 0
+  if options.allowPublic, options.listen != nil {
+    program.output.warning("this server speaks plain http; put a TLS proxy in front of it", always: true)
+  }
+  let context = program.context()
+  let answered: Bool
+  do throws(InstanceFailure) {
+    answered = try home.run(options, stop: program.stop, clock: context.clock, ids: context.ids) { ready in
+      if program.output.json {
+        program.output.record([
+          "url": .string(ready.url), "owner_key": .string(ready.ownerKey),
+          "instance_id": .string(ready.instanceID.text), "pid": .int(ready.pid),
+        ])
+      } else {
+        program.output.line(ready.url)
+      }
+    }
+  } catch { throw MarfaError(error) }
+  return answered ? 0 : 1
 }

@@ -51,6 +51,6 @@ func planWords(_ plan: FolderPlan) -> String {
   var words = "First sync: \(counted(plan.write, "file")) to write, \(counted(plan.send, "file")) to send"
   if plan.beside > 0 { words += ", \(plan.beside) of the written beside a file that has the name" }
   words += "."
-  if plan.send > 0 { words += " Each note sent gains the lines 'id' and 'version' in its frontmatter." }
+  if plan.send > 0 { words += " Each note sent gains a few lines of frontmatter, its id and version among them." }
   return words
 }

@@ -33,6 +33,15 @@ struct DeviceStore {
     return try work(open.copy)
   }
 
+  /// Refuses a drain of a folder whose first sync waits (C25.3). A store that is no folder's has none.
+  static func refuseWaitingFirstSync(_ copy: WorkingCopy, _ path: PathBytes) throws(MarfaError) {
+    guard path.name == storeName, path.parent.name == stateDirectoryName else { return }
+    do {
+      guard try FolderStore(copy.database, writer: true).firstSyncWaits else { return }
+    } catch { throw MarfaError(any: error) }
+    throw FolderEngine.firstSyncWaiting(path.parent.parent)
+  }
+
   private func open(asks: Bool, makes: Bool) throws(MarfaError) -> OpenStore {
     guard exists || makes else {
       throw MarfaError(.noStore, "no store has been made at \(path); 'device --db \(path) hydrate' makes one")

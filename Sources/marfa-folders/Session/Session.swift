@@ -9,16 +9,24 @@ struct Session {
   /// The options of the command line.
   let invocation: Invocation
   /// The credential store.
-  let kept: any KeptCredentials
+  let kept: any Keychain
   /// The clock, the disk, the network.
   let context: Context
+  private var chosen: ServerAddress?
 
   /// The way of a command line.
   init(_ invocation: Invocation) {
     self.invocation = invocation
     program = invocation.program
-    kept = program.credentialStore()
     context = program.context()
+    kept = program.credentialStore(context)
+  }
+
+  /// The same command line at a server chosen for it: `add --local`, or what a terminal's question was answered with.
+  func at(_ address: ServerAddress) -> Session {
+    var session = self
+    session.chosen = address
+    return session
   }
 
   // MARK: - The address
@@ -34,6 +42,7 @@ struct Session {
   /// The server a command line names: `--url`, else `MARFA_API_URL`, else the kept origin (C2.2), else the one the folder
   /// was added with (N2.11). nil where none does.
   func namedServer(folderServer: Text? = nil) throws(MarfaError) -> NamedServer? {
+    if let chosen { return NamedServer(address: chosen, isGiven: true) }
     if let url = invocation.value("url"), !Terminal.trimmed(url).isEmpty {
       return NamedServer(address: try ServerAddress(url), isGiven: true)
     }

@@ -9,5 +9,6 @@ func commandTree() -> Command {
       'marfa-folders SUBCOMMAND --help' tells of one subcommand.
       """,
     options: globalOptions,
-    commands: settingsCommands() + identityCommands() + [instanceCommand(), deviceCommand()])
+    commands: [addCommand(), pushCommand()] + folderCommands() + stepCommands() + settingsCommands()
+      + identityCommands() + [instanceCommand(), deviceCommand()])
 }

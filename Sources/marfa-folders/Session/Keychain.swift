@@ -2,7 +2,7 @@ import MarfaBase
 import MarfaCopy
 
 /// The credential store as the command needs it: the Secret Service, or none at all (C2.6).
-protocol KeptCredentials: CredentialStore {
+protocol Keychain: CredentialStore {
   /// The origin a bare command uses; nil where none is kept or the store cannot be asked (C2.2).
   func currentOrigin() -> Text?
   /// What is kept for an origin: a key or a sign-in; nil where nothing is.
@@ -27,7 +27,7 @@ struct KeptCredential: Sendable {
 }
 
 /// The store where there is none: switched off by `MARFA_KEYCHAIN`, or not part of this build.
-final class NoCredentialStore: KeptCredentials {
+final class NoCredentialStore: Keychain {
   private let why: String
 
   /// A store that answers every call with this reason.

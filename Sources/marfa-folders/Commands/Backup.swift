@@ -1,0 +1,43 @@
+import Glibc
+import MarfaBase
+import MarfaCopy
+
+/// `add --backup` (P7.2): copies the directory beside itself, by reflink where the disk can, before anything is written.
+func backUp(_ directory: PathBytes, _ session: Session) throws(MarfaError) {
+  guard let status = try? session.context.files.status(directory), status.kind == .directory else { return }
+  let stamp = session.context.clock.now.description.prefix(19).replacing(":", with: "")
+  let target = directory.parent.appending(
+    PathBytes(bytes: directory.name.bytes + Array(" (before sync \(stamp))".utf8)))
+  if let taken = try? session.context.files.status(target), taken.kind == .directory {
+    throw MarfaError(.invalid, "\(target) is there already; no backup was made and nothing was added")
+  }
+  let result = runTool(["cp", "-a", "--reflink=auto", "-T", "--"], [directory, target])
+  guard result == 0 else {
+    throw MarfaError(
+      .io, "the directory could not be copied to \(target) ('cp' ended with \(result)); nothing was added")
+  }
+  session.program.output.note("Copied to \(target)")
+}
+
+/// Runs a program of the system and gives its exit status; 127 where it can't be started.
+func runTool(_ words: [String], _ paths: [PathBytes]) -> Int32 {
+  var attributes = posix_spawnattr_t()
+  posix_spawnattr_init(&attributes)
+  defer { posix_spawnattr_destroy(&attributes) }
+  // SIGINT and SIGTERM are blocked here; a program started from here must not inherit that.
+  var none = sigset_t()
+  sigemptyset(&none)
+  posix_spawnattr_setsigmask(&attributes, &none)
+  posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
+  var argv: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) }
+  for path in paths { argv.append(path.withCString { strdup($0) }) }
+  argv.append(nil)
+  defer { for pointer in argv { free(pointer) } }
+  var pid: pid_t = 0
+  guard posix_spawnp(&pid, words[0], nil, &attributes, &argv, environ) == 0 else { return 127 }
+  var status: Int32 = 0
+  while waitpid(pid, &status, 0) < 0 {
+    if errno != EINTR { return 127 }
+  }
+  return status & 0x7F == 0 ? (status >> 8) & 0xFF : 128 + (status & 0x7F)
+}

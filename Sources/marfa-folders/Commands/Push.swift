@@ -1,0 +1,77 @@
+import FolderSync
+import MarfaBase
+import MarfaCopy
+
+/// `push`, which is also called `sync` (C1.3).
+func pushCommand() -> Command {
+  Command(
+    name: "sync", aliases: ["push"], summary: "bring the directory and the server in step, once",
+    discussion:
+      "While the first sync is not confirmed it only says what it would do. Files that could not be sent or written are told, and the exit is 0 all the same.",
+    options: [
+      Option(
+        "wait", "Where the server asks to wait, wait and go on until everything is sent; a terminal does by itself.")
+    ],
+    arguments: [Argument("DIR", "The folder's directory.")], run: push)
+}
+
+@Sendable private func push(_ invocation: Invocation) throws(MarfaError) -> Int32 {
+  let program = invocation.program
+  let session = Session(invocation)
+  let directory = directory(of: invocation)
+  let work = try FolderWork(session, for: directory)
+  let waits = invocation.has("wait") || program.terminal.readsOutput
+  while true {
+    switch try work.push(directory) {
+    case .waiting(let reading):
+      program.output.answer(PushResult.waiting(reading).json, waitingWords(reading, directory))
+      return 0
+    case .pushed(let push):
+      let wait = unsentWait(push)
+      if let wait, waits, session.context.scheduler.wait(seconds: wait, program) {
+        // P6.3: what went is said as it went; the last round is the answer.
+        if !program.output.json { program.output.lines(words(push)) }
+        continue
+      }
+      program.output.answer(push.json, words(push))
+      // C16.6: a report that was printed leaves by 0, but for a rate limit that was not waited out.
+      return wait == nil || program.stop.isSet ? 0 : 3
+    }
+  }
+}
+
+/// The seconds a rate limit asks for, where it left something undelivered.
+private func unsentWait(_ push: FolderPush) -> Int? {
+  guard push.drain.drain.undelivered > 0 else { return nil }
+  return push.drain.drain.retryAfterSeconds
+}
+
+extension Scheduler {
+  /// Waits with a line of progress at a terminal. Returns whether the time ran out.
+  fileprivate func wait(seconds: Int, _ program: Program) -> Bool {
+    if program.terminal.showsProgress {
+      program.output.note("The server asks to wait \(seconds) s; going on after that.")
+    }
+    return wait(nanoseconds: UInt64(max(1, seconds)) * 1_000_000_000, unless: program.stop)
+  }
+}
+
+private func words(_ push: FolderPush) -> [String] {
+  PushWords(push: Report(push.json), conflicts: push.drain.conflicts.map(conflictWords)).lines
+}
+
+/// An edit whose text went to a conflicted copy (C19.9).
+func conflictWords(_ conflict: ConflictedEdit) -> String {
+  let kind = conflict.kind.replacing("_", with: " ")
+  let target = conflict.copy.map { "the item \($0), which is no file here yet" } ?? "a copy"
+  return "conflicted: the \(kind) of \(conflict.path) met another edit; its text went to \(target)"
+}
+
+/// What a waiting first sync would do (C16.2).
+private func waitingWords(_ reading: FirstSyncReading, _ directory: PathBytes) -> [String] {
+  var lines: [String] = []
+  if let plan = reading.plan { lines.append(planWords(plan)) }
+  if let unread = reading.unread { lines.append("What the first sync does could not be read: \(unread)") }
+  lines.append("Nothing is written or sent until 'marfa-folders confirm \(shellWord(directory))' lets it go.")
+  return lines
+}

@@ -1,0 +1,40 @@
+import FolderSync
+import MarfaBase
+import MarfaCopy
+
+private let directoryArgument = Argument("DIR", "The folder's directory.")
+
+/// `hydrate`, `scan` and `pull`: single steps of a push.
+func stepCommands() -> [Command] {
+  [
+    Command(
+      name: "hydrate", summary: "fill the folder's working copy from the server", arguments: [directoryArgument],
+      run: hydrate),
+    Command(
+      name: "scan", summary: "read the directory and queue what changed; sends nothing",
+      arguments: [directoryArgument], run: scan),
+    Command(
+      name: "pull", summary: "write what the folder's search holds out as files", arguments: [directoryArgument],
+      run: pull),
+  ]
+}
+
+@Sendable private func hydrate(_ invocation: Invocation) throws(MarfaError) -> Int32 {
+  let directory = directory(of: invocation)
+  let filled = try FolderWork(Session(invocation), for: directory).hydrate(directory)
+  invocation.program.output.answer(filled.json, ["\(counted(filled.items, "item")) filled for \(directory)"])
+  return 0
+}
+
+@Sendable private func scan(_ invocation: Invocation) throws(MarfaError) -> Int32 {
+  let scan = try FolderWork.offline(Session(invocation)).scan(directory(of: invocation))
+  invocation.program.output.answer(scan.json, ScanWords(scan: Report(scan.json)).lines)
+  return 0
+}
+
+@Sendable private func pull(_ invocation: Invocation) throws(MarfaError) -> Int32 {
+  let directory = directory(of: invocation)
+  let pull = try FolderWork.optional(Session(invocation), for: directory).pull(directory)
+  invocation.program.output.answer(pull.json, PullWords(pull: Report(pull.json)).lines)
+  return 0
+}

@@ -1,0 +1,87 @@
+import FolderSync
+import MarfaBase
+import MarfaCopy
+
+/// The folders of this machine as a command works them: `Folders` over the machine's own disk, network and registry.
+struct FolderWork {
+  private let folders: Folders
+  private let session: Session
+
+  private init(_ session: Session, endpoint: Endpoint?) {
+    self.session = session
+    folders = Folders(
+      context: session.context,
+      registry: session.program.registryFile.map { Registry(path: $0, files: session.context.files) },
+      endpoint: endpoint, credentials: session.kept, door: FolderWork.door(session.context), stop: session.program.stop)
+  }
+
+  /// A folder's store lies in its own `.marfa/` (X6).
+  private static func door(_ context: Context) -> StoreDoor {
+    func store(_ root: PathBytes) -> PathBytes { root.appending(stateDirectoryName).appending(storeName) }
+    return StoreDoor(
+      database: { root, mode in try Database(path: store(root).description, mode: mode) },
+      blobs: { root in
+        FileBlobStore(
+          path: PathBytes(bytes: store(root).bytes + Array(".blobs".utf8)), files: context.files, ids: context.ids)
+      })
+  }
+
+  /// For a command that never asks a server.
+  static func offline(_ session: Session) -> FolderWork { FolderWork(session, endpoint: nil) }
+
+  /// For a command that needs a server: the one named, or kept, or the one the folder was added with (N2.11).
+  init(_ session: Session, for directory: PathBytes? = nil) throws(MarfaError) {
+    let added = directory.flatMap { FolderWork.offline(session).server(of: $0) }
+    self.init(session, endpoint: try session.endpoint(folderServer: added).endpoint)
+  }
+
+  /// For a command that uses a server where one is to be had.
+  static func optional(_ session: Session, for directory: PathBytes) throws(MarfaError) -> FolderWork {
+    let added = FolderWork.offline(session).server(of: directory)
+    return FolderWork(session, endpoint: try session.optionalEndpoint(folderServer: added))
+  }
+
+  /// The address a folder was added with; nil where there is no folder or it names none.
+  private func server(of directory: PathBytes) -> Text? {
+    guard let root = try? folders.root(of: directory), let engine = try? folders.open(root, role: .reader) else {
+      return nil
+    }
+    return (try? engine.store.fact(.server)).flatMap { $0 }
+  }
+
+  /// A connection to the same server, for a call that touches no folder.
+  func connection() -> ServerConnection {
+    let connection = ServerConnection(
+      endpoint: folders.endpoint, credentials: session.kept, context: session.context)
+    connection.stop = session.program.stop
+    return connection
+  }
+
+  // MARK: The calls
+
+  /// Runs a call of the engine; whatever it threw is one of our errors.
+  private func typed<Value>(_ work: () throws -> Value) throws(MarfaError) -> Value {
+    do { return try work() } catch { throw MarfaError(any: error) }
+  }
+
+  func list() throws(MarfaError) -> [RegistryEntry] { try typed { try folders.list() } }
+  func status(_ directory: PathBytes) throws(MarfaError) -> FolderStatus { try typed { try folders.status(directory) } }
+  func confirm(_ directory: PathBytes) throws(MarfaError) -> ConfirmedRemoval {
+    try typed { try folders.confirm(directory) }
+  }
+  func restore(_ directory: PathBytes) throws(MarfaError) -> RestoredRemoval {
+    try typed { try folders.restore(directory) }
+  }
+  func remove(_ directory: PathBytes) throws(MarfaError) { try typed { try folders.remove(directory) } }
+  func hydrate(_ directory: PathBytes) throws(MarfaError) -> HydrateReport {
+    try typed { try folders.hydrate(directory) }
+  }
+  func scan(_ directory: PathBytes) throws(MarfaError) -> FolderScan { try typed { try folders.scan(directory) } }
+  func pull(_ directory: PathBytes) throws(MarfaError) -> FolderPull { try typed { try folders.pull(directory) } }
+  func push(_ directory: PathBytes) throws(MarfaError) -> PushResult { try typed { try folders.push(directory) } }
+
+  /// Makes a directory a folder; the plan of its first sync is read unless it is confirmed.
+  func add(_ directory: PathBytes, following folder: EntityID, confirmed: Bool) throws(MarfaError) -> AddedFolder {
+    try typed { try folders.add(directory, following: folder, yes: confirmed) }
+  }
+}

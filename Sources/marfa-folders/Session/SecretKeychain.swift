@@ -1,0 +1,115 @@
+import Keyring
+import MarfaBase
+import MarfaCopy
+
+/// The credential store of a person's session: the Secret Service, under the locks of X21.
+final class SecretKeychain: Keychain {
+  private let kept: KeptCredentials
+  private let context: Context
+  private let stop: StopFlag
+
+  /// The store, asking over `context` where a sign-in is renewed.
+  init(_ kept: KeptCredentials, context: Context, stop: StopFlag) {
+    self.kept = kept
+    self.context = context
+    self.stop = stop
+  }
+
+  // C2.2: a store that cannot be asked names none.
+  func currentOrigin() -> Text? { ((try? kept.current()) ?? nil).map { Text($0) } }
+
+  func entry(for origin: String) throws(MarfaError) -> KeptCredential? {
+    let entry: KeptEntry?
+    do throws(KeyStoreError) { entry = try kept.entry(for: origin) } catch {
+      // Reading while resolving where no service answers counts as none kept; one that is kept and unreadable does not.
+      if case .unavailable = error { return nil }
+      throw MarfaError(.noKeychain, error.description)
+    }
+    switch entry {
+    case nil: return nil
+    case .key(let key): return KeptCredential(credential: key, isKey: true)
+    case .token(let token):
+      guard token.isEnding(at: context.clock.now), token.refreshToken != nil else { return credential(of: token) }
+      // C2.5: one about to end is refreshed before the first call.
+      guard let fresh = try renewal(origin, refused: nil) else { return credential(of: token) }
+      return KeptCredential(credential: fresh, isKey: false, scope: token.scope)
+    }
+  }
+
+  private func credential(of token: KeptToken) -> KeptCredential {
+    KeptCredential(credential: token.accessToken, isKey: false, scope: token.scope, expiresAt: token.expiresAt)
+  }
+
+  func credential(for origin: String) throws(MarfaError) -> String? { try entry(for: origin)?.credential }
+
+  func renew(_ refused: String, for origin: String) throws(MarfaError) -> String? {
+    try renewal(origin, refused: refused)
+  }
+
+  private func renewal(_ origin: String, refused: String?) throws(MarfaError) -> String? {
+    let renewal: KeptCredentials.Renewal
+    do throws(KeptCredentials.Failure) {
+      renewal = try kept.renewing(origin, refused: refused, now: context.clock.now) { refresh($0, origin) }
+    } catch { throw MarfaError(error) }
+    switch renewal {
+    case .use(let entry): return entry.credential
+    case .nothing, .left: return nil
+    case .ended: throw MarfaError(.signedOut, "the sign-in to \(origin) has ended; 'login' starts another")
+    case .dropped(let error):
+      throw MarfaError(
+        .noKeychain, "the sign-in to \(origin) was renewed and could not be kept, so it has ended: \(error.description)"
+      )
+    }
+  }
+
+  /// Spends the refresh token, after the root was read without it (K16.5).
+  private func refresh(_ token: KeptToken, _ origin: String) -> KeptCredentials.Refresh {
+    let connection = ServerConnection(
+      endpoint: Endpoint(baseURL: origin, credential: nil), credentials: nil, context: context)
+    guard (try? connection.root()) != nil, let refresh = token.refreshToken else { return .left }
+    let form = queryText([
+      ("grant_type", "refresh_token"), ("refresh_token", Text(refresh)), ("client_id", Text(token.clientID)),
+    ])
+    let request = HTTPRequest(
+      method: "POST", url: token.tokenEndpoint,
+      headers: [
+        HTTPHeader("Content-Type", "application/x-www-form-urlencoded"), HTTPHeader("Accept", "application/json"),
+      ], body: .bytes(Array(form.utf8)))
+    guard let answer = try? context.transport.send(request, stop: stop),
+      let body = try? JSON(parsing: answer.body)
+    else { return .left }
+    guard (200..<300).contains(answer.status), let access = body["access_token"]?.text?.string else {
+      let code = body["error"]?.text
+      // C2.5: only these two end a sign-in.
+      return code == "invalid_grant" || code == "invalid_client" ? .ended : .left
+    }
+    let seconds = body["expires_in"]?.int ?? 3600
+    let end = Timestamp(milliseconds: context.clock.now.milliseconds + Int64(seconds) * 1000)
+    return .renewed(
+      KeptToken(
+        accessToken: access, refreshToken: body["refresh_token"]?.text?.string ?? token.refreshToken,
+        expiresAt: end.description, clientID: token.clientID, scope: body["scope"]?.text?.string ?? token.scope,
+        tokenEndpoint: token.tokenEndpoint, revocationEndpoint: token.revocationEndpoint))
+  }
+
+  func keep(key: String, for origin: String) throws(MarfaError) {
+    do throws(KeptCredentials.Failure) { try kept.save(.key(key), for: origin) } catch { throw MarfaError(error) }
+    do throws(KeyStoreError) { try kept.setCurrent(origin) } catch {
+      throw MarfaError(.noKeychain, error.description)
+    }
+  }
+
+  func forgetKey(for origin: String) throws(MarfaError) -> Bool {
+    do throws(KeptCredentials.Failure) { return try kept.forget(origin) } catch { throw MarfaError(error) }
+  }
+}
+
+extension MarfaError {
+  /// What a failed change of the credential store is to a person.
+  init(_ failure: KeptCredentials.Failure) {
+    switch failure {
+    case .keyring(let error): self.init(.noKeychain, error.description)
+    case .lock(let error): self.init(.invalid, error.description)
+    }
+  }
+}
