@@ -80,6 +80,13 @@ struct FolderWork {
   func pull(_ directory: PathBytes) throws(MarfaError) -> FolderPull { try typed { try folders.pull(directory) } }
   func push(_ directory: PathBytes) throws(MarfaError) -> PushResult { try typed { try folders.push(directory) } }
 
+  /// Keeps a folder in step until stopped; `tell` is called on this thread.
+  func watch(
+    _ directory: PathBytes, for seconds: Int?, tell: @escaping (WatchEvent) -> Void
+  ) throws(MarfaError) {
+    try folders.watch(directory, for: seconds.map(Double.init), tell: tell)
+  }
+
   /// Makes a directory a folder; the plan of its first sync is read unless it is confirmed.
   func add(_ directory: PathBytes, following folder: EntityID, confirmed: Bool) throws(MarfaError) -> AddedFolder {
     try typed { try folders.add(directory, following: folder, yes: confirmed) }

@@ -9,6 +9,6 @@ func commandTree() -> Command {
       'marfa-folders SUBCOMMAND --help' tells of one subcommand.
       """,
     options: globalOptions,
-    commands: [addCommand(), pushCommand()] + folderCommands() + stepCommands() + settingsCommands()
+    commands: [addCommand(), pushCommand(), watchCommand()] + folderCommands() + stepCommands() + settingsCommands()
       + identityCommands() + [instanceCommand(), deviceCommand()])
 }
