@@ -39,14 +39,12 @@ extension World {
         words:
           "\(live.count) live notes, \(first.count) files; without a file: \(without.map { "\($0.id) \($0.title)" })")
     }
+    // A conflicted copy rightly repeats its original's words; two notes that both hold a word were doubled otherwise.
     var seen: [String: Text] = [:]
-    for item in live {
-      // A conflicted copy rightly repeats its original's words; two notes that both hold a word were doubled otherwise.
+    for item in live where !item.isConflictedCopy {
       for word in Words.found(in: item.body) {
-        if let other = seen[word], !isConflictedCopy(item.title), !isConflictedCopy(other) {
-          throw Violation(words: "\(word) stands in two live notes: \(other) and \(item.title)")
-        }
-        seen[word] = isConflictedCopy(item.title) ? seen[word] ?? item.title : item.title
+        if let other = seen[word] { throw Violation(words: "\(word) stands in two live notes: \(other) and \(item.id)") }
+        seen[word] = item.id
       }
     }
   }
@@ -62,9 +60,5 @@ extension World {
   /// The id a note's file carries.
   static func id(of text: String) -> String? {
     text.split(separator: "\n").first { $0.hasPrefix("marfa_id: ") }.map { String($0.dropFirst(10)) }
-  }
-
-  private func isConflictedCopy(_ title: Text) -> Bool {
-    title.string.contains("conflicted") || title.string.contains("Conflicted")
   }
 }

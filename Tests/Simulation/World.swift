@@ -233,22 +233,31 @@ final class World {
 
   // MARK: - Looking
 
+  /// A note as the instance holds it.
+  struct Held {
+    var id: Text
+    var state: Text
+    var title: Text
+    var body: String
+    var isConflictedCopy: Bool
+  }
+
   /// What the instance holds of notes: live ones, those in the bin, and every text of their history.
-  func items() throws -> [(id: Text, state: Text, title: Text, body: String)] {
-    var found: [(id: Text, state: Text, title: Text, body: String)] = []
+  func items() throws -> [Held] {
+    var found: [Held] = []
     for state in ["active", "archived", "trashed"] {
       var cursor: Text?
       repeat {
         let page = try World.ask(
           instance, "GET",
-          "/items?type=core.note&state=\(state)&tier=all&limit=200" + (cursor.map { "&cursor=\($0)" } ?? ""))
+          "/items?type=core.note&state=\(state)&tier=all&include=metadata&limit=200" + (cursor.map { "&cursor=\($0)" } ?? ""))
         for row in page["data"]?.array ?? [] {
           let item = row["item"] ?? row
           found.append(
-            (
-              item["id"]?.text ?? "", item["state"]?.text ?? "", item["properties"]?["title"]?.text ?? "",
-              item["properties"]?["body"]?.text?.string ?? ""
-            ))
+            Held(
+              id: item["id"]?.text ?? "", state: item["state"]?.text ?? "",
+              title: item["properties"]?["title"]?.text ?? "", body: item["properties"]?["body"]?.text?.string ?? "",
+              isConflictedCopy: row["metadata"]?["tags"]?.array?.contains("conflicted-copy") == true))
         }
         cursor = page["next_cursor"]?.text
       } while cursor != nil
