@@ -165,6 +165,7 @@ extension FolderEngine {
     report.conflicts = settlement.conflicts
     for entry in settlement.giveWay where try giveWay(entry.edge, entry.item) { report.gaveWay += 1 }
     for entry in settlement.remake { try remake(entry.edge, entry.item, entry.body) }
+    try takeBackDeletes()
     let rebased = try rebase()
     if rebased > 0 || !settlement.remake.isEmpty, report.drain.unavailable == nil, report.drain.stopped == nil {
       report.rebased = rebased
@@ -217,6 +218,22 @@ extension FolderEngine {
         binding.edges.removeAll { $0.edge == edge }
         binding.edges.append(ShownEdge(edge: id, type: shown.type, other: other, place: shown.place))
       }
+    }
+  }
+
+  /// Takes back a delete the server would not do because the item holds words this machine had not seen (Q52.3): the item
+  /// is shown again, and the pull writes its file as a new one's (F44.22).
+  private func takeBackDeletes() throws {
+    for mine in try store.writes() where mine.role == .delete {
+      guard let write = try copy.queue.write(mine.id), write.blockedReason == .conflictUnresolved else { continue }
+      do throws(MarfaError) {
+        guard try copy.queue.withdraw(write.id) else { continue }
+      } catch {
+        // The row could not be read now: the write stays as it is, and the next push tries again.
+        if error.isEnvironmental { return }
+        throw error
+      }
+      try commit { try store.unlink(mine.id) }
     }
   }
 
