@@ -16,6 +16,8 @@ final class PullPass {
   var bindings: [EntityID: Binding] = [:]
   var held: Set<EntityID> = []
   var places: [EntityID: Place] = [:]
+  /// What links by file name find; made once places are ranked.
+  var fileNames = FileNames()
   /// Files by path as the walk found them.
   let found: [PathBytes: FileStatus]
   /// What each bound file gave when it was read.

@@ -16,6 +16,7 @@ extension PullPass {
       wishes.append(wish)
     }
     places = rankPlacements(wishes) { [disk] path, own in disk.isTaken(path, but: own) }
+    fileNames = namesToBe()
   }
 
   /// A file item of a type the search holds, or one embedded here.

@@ -113,14 +113,23 @@ extension PullPass {
       && title.trimmedOfSpace == title && EntityID(title) == nil
   }
 
-  /// A pull's names match against the copy alone (F12.9).
+  /// A pull's names match against the copy alone (F12.9), and against the names files have once this pull is done: a note
+  /// and the one its body links to often arrive together.
   var linkResolver: LinkResolver {
-    var names = FileNames()
-    for binding in bindings.values where binding.missingSince == nil { names.add(binding.path, item: binding.item) }
     let copy = folder.copy
     return LinkResolver(
-      files: names, titled: { key in (try? copy.itemsTitled(key: key)) ?? [] },
+      files: fileNames, titled: { key in (try? copy.itemsTitled(key: key)) ?? [] },
       holds: { id in ((try? copy.item(id)) ?? nil).map { !$0.isTrashed } ?? false })
+  }
+
+  /// The names files answer to once this pull is done.
+  func namesToBe() -> FileNames {
+    var names = FileNames()
+    for (item, place) in places { names.add(place.path, item: item) }
+    for binding in bindings.values where binding.missingSince == nil && places[binding.item] == nil {
+      names.add(binding.path, item: binding.item)
+    }
+    return names
   }
 
   /// The edges a file shows once a pull wrote it: what its lines, links and embeds name that the copy holds.
