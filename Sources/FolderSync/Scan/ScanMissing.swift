@@ -42,7 +42,9 @@ extension ScanPass {
         continue
       }
       if large { continue }
-      guard folder.now.milliseconds - since.milliseconds >= Self.grace else { continue }
+      guard
+        folder.now.milliseconds - since.milliseconds >= folder.context.clock.wait(milliseconds: Self.grace)
+      else { continue }
       try settle(binding, others)
     }
     if large {

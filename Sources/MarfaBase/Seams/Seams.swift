@@ -4,6 +4,13 @@ public protocol Clock: Sendable {
   var now: Timestamp { get }
   /// Nanoseconds of a clock that never steps back and counts suspend (CLOCK_BOOTTIME).
   var monotonic: UInt64 { get }
+  /// A wait measured on the wall clock, in milliseconds, as long as this clock's tests let it be (C27.2).
+  func wait(milliseconds: Int64) -> Int64
+}
+
+extension Clock {
+  /// As long as it is.
+  public func wait(milliseconds: Int64) -> Int64 { milliseconds }
 }
 
 /// Where new ids come from.

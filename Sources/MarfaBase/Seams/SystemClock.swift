@@ -39,6 +39,9 @@ public struct SystemClock: Clock {
 
   /// `CLOCK_BOOTTIME`, scaled from where this clock began.
   public var monotonic: UInt64 { start &+ (marfa_boottime() &- start) &* scale.factor }
+
+  /// The wait, divided by the scale: the wall clock itself is never scaled, since documents show it.
+  public func wait(milliseconds: Int64) -> Int64 { milliseconds / Int64(scale.factor) }
 }
 
 /// Waits by sleeping, on `CLOCK_BOOTTIME`: time spent suspended counts (P5.1).

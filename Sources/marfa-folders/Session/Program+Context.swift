@@ -8,14 +8,15 @@ extension Program {
   func context() -> Context {
     let scale = TimeScale.reading(variable("MARFA_TEST_TIME")?.string)
     let clock = SystemClock(scale: scale)
+    let fault = TestFault.reading(variable("MARFA_TEST_FAULT")?.string, over: SystemFileSystem())
     return Context(
-      clock: clock, ids: SystemIds(clock: clock), files: SystemFileSystem(),
+      clock: clock, ids: SystemIds(clock: clock), files: fault.files,
       transport: CurlTransport(
         CurlTransport.Options(
           localSocket: instanceDirectory.map { $0.appending("instance.sock") },
           authorityFile: variable("MARFA_CA_FILE").map { PathBytes($0) },
           userAgent: "marfa-folders/\(Program.version)")),
-      scheduler: SystemScheduler(scale: scale), log: SilentLog())
+      scheduler: SystemScheduler(scale: scale), log: SilentLog(), door: fault.door)
   }
 
   /// `$XDG_DATA_HOME`, else `$HOME/.local/share`; nil with neither (X1).

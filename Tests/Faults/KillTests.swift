@@ -1,0 +1,172 @@
+import Glibc
+import MarfaBase
+import Testing
+import TestSupport
+
+/// `sync` ended by SIGKILL wherever it happens to be. Two pairs of computers live through the same rounds: the one whose
+/// `sync` is left alone is what the other's must come to, killed again and again and run once more.
+@Suite("sync killed at any moment") struct KillTests {
+  static let rounds = 40
+  static let killsARound = 5
+
+  @Test("sync killed with SIGKILL at 200 seeded moments and run again reaches the state of an uninterrupted run")
+  func killed() async throws {
+    let calm = try await KillRounds(seed: 20_311_104)
+    let killed = try await KillRounds(seed: 20_311_104)
+    var moments = SplitMix(seed: 7)
+    var ended = 0
+    for round in 0..<KillTests.rounds {
+      try calm.change()
+      try killed.change()
+      let length = try await calm.settle()
+      ended += try await killed.kill(times: KillTests.killsARound, within: length, &moments)
+      _ = try await killed.settle()
+      let (expected, found) = (try calm.state(), try killed.state())
+      try #require(
+        expected == found, "round \(round): \(differences(expected, found))")
+    }
+    // The moments fall into runs that are under way, else nothing was proven.
+    #expect(ended >= KillTests.rounds * KillTests.killsARound / 2, "only \(ended) runs were ended by their kill")
+    let again = try await killed.pair.sync(.one)
+    #expect(again["drain"]?["answered"] == 0)
+    #expect(again["pull"]?["written"] == 0 && again["pull"]?["rewritten"] == 0 && again["pull"]?["removed"] == 0)
+  }
+
+  private func differences(_ expected: [String], _ found: [String]) -> String {
+    let change = found.difference(from: expected)
+    return change.map { step in
+      switch step {
+      case .remove(_, let line, _): "missing: \(line)"
+      case .insert(_, let line, _): "not expected: \(line)"
+      }
+    }.joined(separator: "\n")
+  }
+}
+
+/// One pair of computers and what its person does, drawn from a seed: two pairs of one seed see the same.
+private final class KillRounds {
+  let pair: TwoComputers
+  private var random: SplitMix
+  private var round = 0
+
+  init(seed: UInt64) async throws {
+    random = SplitMix(seed: seed)
+    // Graces and asks pass a thousand times as fast.
+    pair = try await TwoComputers(search: #"{"types":["core.note"]}"#, environment: ["MARFA_TEST_TIME": "1000"])
+    for number in 0..<30 {
+      let directory = ["", "Projects/", "Journal/2031/"][number % 3]
+      try pair.save(
+        .one, "\(directory)Note \(number).md",
+        "---\ntags: [start]\n---\n# Note \(number)\n\nFirst.\n\nMiddle.\n\nLast.\n")
+    }
+    try await pair.follow(.one)
+    try await pair.sync(.one)
+    try await pair.follow(.two)
+    try await pair.sync(.two)
+    try await pair.sync(.one)
+  }
+
+  /// What the person does between two syncs: the second computer's part reaches the server first.
+  func change() throws {
+    round += 1
+    var notes = pair.files(.one).filter { $0.hasSuffix(".md") && !$0.contains("conflict") }
+    func take() -> String { notes.remove(at: Int.random(in: 0..<notes.count, using: &random)) }
+
+    // On the first: two new notes, one of them linking; three edits; a rename; a delete; a picture in a new note.
+    let linked = title(of: take())
+    try pair.save(.one, "New \(round).md", "A thought, see [[\(linked)]].\n")
+    try pair.save(.one, "Projects/Task \(round).md", "---\ntags: [task, r\(round)]\nparts: \(round)\n---\nTo do.\n")
+    let picture = (0..<600).map { _ in UInt8.random(in: 0...255, using: &random) }
+    try pair.scratch.write("one/Notes/Pictures/p\(round).png", picture)
+    try pair.save(.one, "Journal/2031/Day \(round).md", "Seen today:\n\n![[p\(round).png]]\n")
+    let shared = take()
+    try edit(.one, shared, adding: "From the first computer, round \(round).")
+    try edit(.one, take(), adding: "A line of round \(round).")
+    try edit(.one, take(), adding: "Another line of round \(round), with [[\(linked)]].")
+    let moved = take()
+    guard rename(path(.one, moved), path(.one, "Projects/Moved \(round).md")) == 0 else { throw ScratchError("rename") }
+    unlink(path(.one, take()))
+
+    // On the second: a new note, edits (one of a note the first edits too), a rename, a delete.
+    try pair.save(.two, "Elsewhere \(round).md", "Written on the second computer.\n")
+    if round.isMultiple(of: 2) {
+      try edit(.two, shared, adding: "From the second computer, round \(round).")
+    } else {
+      try edit(.two, shared, replacing: "Middle.", by: "Middle, seen from the second computer.")
+    }
+    try edit(.two, take(), adding: "Its own line, round \(round).")
+    let there = take()
+    guard rename(path(.two, there), path(.two, "There \(round).md")) == 0 else { throw ScratchError("rename") }
+    unlink(path(.two, take()))
+  }
+
+  private func path(_ computer: TwoComputers.Computer, _ path: String) -> String {
+    "\(pair.notes(computer))/\(path)"
+  }
+
+  private func title(of path: String) -> String {
+    String(path.split(separator: "/").last?.dropLast(3) ?? "")
+  }
+
+  private func edit(_ computer: TwoComputers.Computer, _ path: String, adding line: String) throws {
+    guard let text = pair.text(computer, path) else { throw ScratchError("no \(path) on \(computer)") }
+    try pair.save(computer, path, text + "\n\(line)\n")
+  }
+
+  private func edit(
+    _ computer: TwoComputers.Computer, _ path: String, replacing old: String, by new: String
+  ) throws {
+    guard let text = pair.text(computer, path) else { throw ScratchError("no \(path) on \(computer)") }
+    try pair.save(computer, path, text.replacing(old, with: new))
+  }
+
+  /// Sends what the second computer changed; then the first's `sync` is killed, later each time. Returns how many kills
+  /// found it running.
+  func kill(times: Int, within length: Duration, _ moments: inout SplitMix) async throws -> Int {
+    try await sendSecond()
+    var ended = 0
+    for number in 0..<times {
+      // Evenly over the run's length, at a moment of its own within each part; one in six ends where a file is about to
+      // take its name.
+      let part = (Double(number) + Double.random(in: 0..<1, using: &moments)) / Double(times)
+      let atRename = Int.random(in: 0..<6, using: &moments) == 0
+      let program = pair.program(.one, atRename ? ["MARFA_TEST_FAULT": "crash-before-rename"] : [:])
+      let child = try program.start(["--json", "sync", pair.notes(.one)])
+      child.endInput()
+      if !atRename {
+        try await Task.sleep(for: length * part)
+        child.signal(SIGKILL)
+      }
+      if try await child.end().status == 128 + SIGKILL { ended += 1 }
+    }
+    return ended
+  }
+
+  private var isSecondSent = false
+
+  private func sendSecond() async throws {
+    // Twice: a delete goes with the sync after the one that missed its file.
+    try await pair.sync(.two)
+    try await pair.sync(.two)
+    isSecondSent = true
+  }
+
+  /// Brings both in step, uninterrupted. Returns how long the first's first `sync` took.
+  func settle() async throws -> Duration {
+    if !isSecondSent { try await sendSecond() }
+    isSecondSent = false
+    let start = ContinuousClock.now
+    try await pair.sync(.one)
+    let length = ContinuousClock.now - start
+    try await pair.sync(.one)
+    try await pair.sync(.two)
+    try await pair.sync(.one)
+    return length
+  }
+
+  /// Both directories and the server, ids and times taken out.
+  func state() throws -> [String] {
+    pair.directoryLines(.one).map { "one/\($0)" } + pair.directoryLines(.two).map { "two/\($0)" }
+      + (try pair.serverLines())
+  }
+}
