@@ -166,6 +166,7 @@ extension FolderEngine {
     for entry in settlement.giveWay where try giveWay(entry.edge, entry.item) { report.gaveWay += 1 }
     for entry in settlement.remake { try remake(entry.edge, entry.item, entry.body) }
     try takeBackDeletes()
+    report.gaveWay += try giveWayWhereBlocked()
     let rebased = try rebase()
     if rebased > 0 || !settlement.remake.isEmpty, report.drain.unavailable == nil, report.drain.stopped == nil {
       report.rebased = rebased
@@ -235,6 +236,19 @@ extension FolderEngine {
       }
       try commit { try store.unlink(mine.id) }
     }
+  }
+
+  /// Gives way where the server answered a move of a placement that another machine had moved it first (F19.11). Answers
+  /// how many.
+  private func giveWayWhereBlocked() throws -> Int {
+    var count = 0
+    for mine in try store.writes() where mine.role == .placement {
+      guard let write = try copy.queue.write(mine.id), write.blockedReason == .conflictUnresolved,
+        let edge = write.edgeID
+      else { continue }
+      if try giveWay(edge, mine.item) { count += 1 }
+    }
+    return count
   }
 
   /// Sends edits again, as merges on the version the copy holds, whose base the server no longer holds: the first of each
