@@ -151,7 +151,11 @@ extension FolderEngine {
   func trash(_ binding: Binding) throws {
     try endPlacement(of: binding.item)
     let queued = try copy.queue.deleteItem(binding.item)
-    try store.link(FolderWrite(id: queued.id, item: binding.item, role: .delete))
+    // What the file showed goes with it: only a change of that takes the delete back (F21.4, F21.5).
+    var shown = members(["form": .int(binding.form.rawValue)])
+    if let showed = binding.showed { shown["showed"] = showed.json }
+    try store.link(
+      FolderWrite(id: queued.id, item: binding.item, role: .delete, detail: Text(bytes: JSON.object(shown).write())))
     try unbind(binding)
   }
 }

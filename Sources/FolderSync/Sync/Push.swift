@@ -165,10 +165,13 @@ extension FolderEngine {
     report.conflicts = settlement.conflicts
     for entry in settlement.giveWay where try giveWay(entry.edge, entry.item) { report.gaveWay += 1 }
     for entry in settlement.remake { try remake(entry.edge, entry.item, entry.body) }
-    try takeBackDeletes()
     report.gaveWay += try giveWayWhereBlocked()
+    for entry in settlement.overtaken { try decideAnew(entry.write, entry.edge, entry.item) }
     let rebased = try rebase()
-    if rebased > 0 || !settlement.remake.isEmpty, report.drain.unavailable == nil, report.drain.stopped == nil {
+    let deletedAgain = try judgeDeletes()
+    if rebased > 0 || deletedAgain || !settlement.remake.isEmpty, report.drain.unavailable == nil,
+      report.drain.stopped == nil
+    {
       report.rebased = rebased
       let again = Settlement(self)
       report.drain.add(try drained(again))
@@ -204,6 +207,29 @@ extension FolderEngine {
     return true
   }
 
+  /// Takes a blocked write out once the row it is of was read; a row that could not be read leaves it for the next push.
+  private func withdrawn(_ write: QueuedWrite) throws -> Bool {
+    do throws(MarfaError) { return try copy.queue.withdraw(write.id) } catch {
+      if error.isEnvironmental { return false }
+      throw error
+    }
+  }
+
+  /// Takes back a change of an edge that another machine changed first: the next scan meets the edge as it stands.
+  private func decideAnew(_ write: EntityID, _ edge: EntityID, _ item: EntityID) throws {
+    guard let queued = try copy.queue.write(write), try withdrawn(queued) else { return }
+    let there = try copy.edge(edge)
+    try commit {
+      try store.unlink(write)
+      try store.change(item) { binding in
+        binding.edgesOwed = true
+        if let place = binding.edges.firstIndex(where: { $0.edge == edge }) {
+          if let there { binding.edges[place].other = there.other(than: item) } else { binding.edges.remove(at: place) }
+        }
+      }
+    }
+  }
+
   /// Makes the edge a line names, another machine having deleted the one that was to move (F11.29).
   private func remake(_ edge: EntityID, _ item: EntityID, _ body: JSON?) throws {
     guard let binding = try store.binding(of: item), let shown = binding.edges.first(where: { $0.edge == edge }),
@@ -219,22 +245,6 @@ extension FolderEngine {
         binding.edges.removeAll { $0.edge == edge }
         binding.edges.append(ShownEdge(edge: id, type: shown.type, other: other, place: shown.place))
       }
-    }
-  }
-
-  /// Takes back a delete the server would not do because the item holds words this machine had not seen (Q52.3): the item
-  /// is shown again, and the pull writes its file as a new one's (F44.22).
-  private func takeBackDeletes() throws {
-    for mine in try store.writes() where mine.role == .delete {
-      guard let write = try copy.queue.write(mine.id), write.blockedReason == .conflictUnresolved else { continue }
-      do throws(MarfaError) {
-        guard try copy.queue.withdraw(write.id) else { continue }
-      } catch {
-        // The row could not be read now: the write stays as it is, and the next push tries again.
-        if error.isEnvironmental { return }
-        throw error
-      }
-      try commit { try store.unlink(mine.id) }
     }
   }
 
@@ -261,7 +271,7 @@ extension FolderEngine {
         let properties = write.body?["properties"]?.object, let row = try copy.serverItem(mine.item)
       else { continue }
       rows.insert(mine.item)
-      guard write.baseVersion != row.version, try copy.queue.withdraw(write.id) else { continue }
+      guard write.baseVersion != row.version, try withdrawn(write) else { continue }
       try commit {
         let queued = try copy.queue.updateItem(mine.item, ItemEdit(properties: properties, version: row.version))
         try store.unlink(mine.id)
@@ -275,6 +285,30 @@ extension FolderEngine {
       count += 1
     }
     return count
+  }
+
+  /// Deletes the server refused because the item moved on since: taken back where it changed in what its file showed, so
+  /// that the pull writes it again, else sent again on its present version (F21.4, F21.5). Answers whether one was.
+  private func judgeDeletes() throws -> Bool {
+    var again = false
+    for mine in try store.writes() where mine.role == .delete {
+      guard let write = try copy.queue.write(mine.id), write.blockedReason == .conflictUnresolved, try withdrawn(write)
+      else { continue }
+      try store.unlink(mine.id)
+      guard let row = try copy.item(mine.item), !row.isTrashed, let shown = try? JSON(parsing: mine.detail.bytes),
+        let form = shown["form"]?.int.flatMap(FileForm.init(rawValue:)), let showed = Showed(json: shown["showed"])
+      else { continue }
+      let facts = try facts()
+      var now = Showed(row, bodyField: facts.bodyField(of: row.type), names: facts.names, form: form)
+      now.executable = showed.executable
+      guard now == showed else { continue }
+      try commit {
+        let queued = try copy.queue.deleteItem(mine.item)
+        try store.link(FolderWrite(id: queued.id, item: mine.item, role: .delete, detail: mine.detail))
+      }
+      again = true
+    }
+    return again
   }
 
   // MARK: Catching up

@@ -8,6 +8,8 @@ final class Settlement: DrainObserver {
   private(set) var giveWay: [(edge: EntityID, item: EntityID)] = []
   /// Moves of edges another machine deleted: made anew (F11.29).
   private(set) var remake: [(edge: EntityID, item: EntityID, body: JSON?)] = []
+  /// Changes of edges that another machine changed first: decided anew from what stands now.
+  private(set) var overtaken: [(write: EntityID, edge: EntityID, item: EntityID)] = []
   private(set) var conflicts: [ConflictedEdit] = []
   /// Every verdict seen, for the report of a drain that ended with the copy's read view (F9.4, F11.26).
   private var seen: [DrainReport.Entry] = []
@@ -32,7 +34,11 @@ final class Settlement: DrainObserver {
     switch verdict {
     case .accepted, .merged, .conflicted: try landed(mine, write, entry)
     case .refused: try refused(mine, write, entry)
-    case .blocked, .dead: break
+    case .blocked:
+      // A change of an edge another machine changed first (F-W8's 409).
+      guard entry.reason == Text(BlockedReason.conflictUnresolved.rawValue), let edge = write.edgeID else { return }
+      if mine.role == .edge { overtaken.append((mine.id, edge, mine.item)) }
+    case .dead: break
     }
   }
 
