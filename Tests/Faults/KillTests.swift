@@ -13,21 +13,28 @@ import TestSupport
   func killed() async throws {
     let calm = try await KillRounds(seed: 20_311_104)
     let killed = try await KillRounds(seed: 20_311_104)
-    var moments = SplitMix(seed: 7)
+    var random = SplitMix(seed: 7)
     var ended = 0
+    var length = Duration.milliseconds(200)
     for round in 0..<KillTests.rounds {
-      try calm.change()
-      try killed.change()
-      let length = try await calm.settle()
-      ended += try await killed.kill(times: KillTests.killsARound, within: length, &moments)
+      try await calm.change()
+      try await killed.change()
+      // Evenly over a run's length, each at a moment of its own within its part; one in six ends where a file is about
+      // to take its name.
+      let moments = (0..<KillTests.killsARound).map { number -> Moment in
+        let part = (Double(number) + Double.random(in: 0..<1, using: &random)) / Double(KillTests.killsARound)
+        return Int.random(in: 0..<6, using: &random) == 0 ? .rename : .after(length * part)
+      }
+      async let uninterrupted = calm.settle()
+      ended += try await killed.kill(at: moments)
       _ = try await killed.settle()
-      let (expected, found) = (try calm.state(), try killed.state())
-      try #require(
-        expected == found, "round \(round): \(differences(expected, found))")
+      length = try await uninterrupted
+      let (expected, found) = (try await calm.state(), try await killed.state())
+      try #require(expected == found, "round \(round): \(differences(expected, found))")
     }
     // The moments fall into runs that are under way, else nothing was proven.
     #expect(ended >= KillTests.rounds * KillTests.killsARound / 2, "only \(ended) runs were ended by their kill")
-    let again = try await killed.pair.sync(.one)
+    let again = try await killed.syncFirst()
     #expect(again["drain"]?["answered"] == 0)
     #expect(again["pull"]?["written"] == 0 && again["pull"]?["rewritten"] == 0 && again["pull"]?["removed"] == 0)
   }
@@ -43,9 +50,17 @@ import TestSupport
   }
 }
 
+/// When a run is ended.
+private enum Moment {
+  /// So long after its start.
+  case after(Duration)
+  /// Before the first file it writes takes its name.
+  case rename
+}
+
 /// One pair of computers and what its person does, drawn from a seed: two pairs of one seed see the same.
-private final class KillRounds {
-  let pair: TwoComputers
+private actor KillRounds {
+  private let pair: TwoComputers
   private var random: SplitMix
   private var round = 0
 
@@ -120,27 +135,27 @@ private final class KillRounds {
     try pair.save(computer, path, text.replacing(old, with: new))
   }
 
-  /// Sends what the second computer changed; then the first's `sync` is killed, later each time. Returns how many kills
-  /// found it running.
-  func kill(times: Int, within length: Duration, _ moments: inout SplitMix) async throws -> Int {
+  /// Sends what the second computer changed; then the first's `sync` is killed at each moment in turn. Returns how many
+  /// kills found it running.
+  func kill(at moments: [Moment]) async throws -> Int {
     try await sendSecond()
     var ended = 0
-    for number in 0..<times {
-      // Evenly over the run's length, at a moment of its own within each part; one in six ends where a file is about to
-      // take its name.
-      let part = (Double(number) + Double.random(in: 0..<1, using: &moments)) / Double(times)
-      let atRename = Int.random(in: 0..<6, using: &moments) == 0
-      let program = pair.program(.one, atRename ? ["MARFA_TEST_FAULT": "crash-before-rename"] : [:])
-      let child = try program.start(["--json", "sync", pair.notes(.one)])
+    for moment in moments {
+      var fault: [String: String] = [:]
+      if case .rename = moment { fault = ["MARFA_TEST_FAULT": "crash-before-rename"] }
+      let child = try pair.program(.one, fault).start(["--json", "sync", pair.notes(.one)])
       child.endInput()
-      if !atRename {
-        try await Task.sleep(for: length * part)
+      if case .after(let delay) = moment {
+        try await Task.sleep(for: delay)
         child.signal(SIGKILL)
       }
       if try await child.end().status == 128 + SIGKILL { ended += 1 }
     }
     return ended
   }
+
+  /// One more `sync` of the first computer.
+  func syncFirst() async throws -> JSON { try await pair.sync(.one) }
 
   private var isSecondSent = false
 

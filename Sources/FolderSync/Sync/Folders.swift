@@ -113,7 +113,10 @@ package struct Folders {
     case .folder: return look.resolved
     case .noFolder:
       throw MarfaError(.invalid, "\(dir) holds no folder; add makes one of it")
-    case .unknown: throw MarfaError(.invalid, "the directory \(dir) cannot be found or read")
+    case .unknown:
+      throw MarfaError(
+        .invalid,
+        "the directory \(dir) cannot be found or read; bring it back, or take it off this computer with `remove`")
     }
   }
 

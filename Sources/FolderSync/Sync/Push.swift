@@ -82,7 +82,7 @@ extension FolderEngine {
     try readKeyWhereRefused()
     push.settings = try sendSettings()
     // Names registered since are lines, never properties (F11.1); a server out of reach leaves what is held.
-    do throws(MarfaError) { try copy.refreshEdgeTypes() } catch { if !error.isEnvironmental { throw error } }
+    do throws(MarfaError) { try copy.refreshEdgeTypes() } catch { if !error.isEnvironmental { throw Self.told(error) } }
     try settleRow()
     push.scan = try scan(quick: quick, asksServer: true, isWatch: isWatch)
     if push.scan.rootGone != nil { return push }
@@ -129,9 +129,18 @@ extension FolderEngine {
 
   /// Fills the copy and pins the settings row (F1.6).
   package func fill(_ slice: Slice) throws -> HydrateReport {
-    let report = try copy.hydrate(slice)
+    let report: HydrateReport
+    do throws(MarfaError) { report = try copy.hydrate(slice) } catch { throw Self.told(error) }
     if try !copy.pins(owner: Pin.settings).contains(folderID) { try copy.pin(folderID, owner: Pin.settings) }
     return report
+  }
+
+  /// A credential whose refusal ended the copy is told as refused, never as an ended copy (C16.5, F52.7).
+  private static func told(_ error: MarfaError) -> MarfaError {
+    guard error.code == .copyExpired, error.reason == "credential_ended" else { return error }
+    return MarfaError(
+      .unauthorized, error.message + "; what was changed here waits until then",
+      server: error.server ?? .init(status: 401, code: "unauthorized"))
   }
 
   /// The slice of the settings in force; of a copy that never held the row, what an add left.
@@ -141,7 +150,7 @@ extension FolderEngine {
   private func settleRow() throws {
     guard try copy.hydration() == .complete, try !copy.pins(owner: Pin.settings).contains(folderID) else { return }
     do throws(MarfaError) { try copy.pin(folderID, owner: Pin.settings) } catch {
-      if !error.isEnvironmental { throw error }
+      if !error.isEnvironmental { throw Self.told(error) }
     }
   }
 
@@ -326,7 +335,7 @@ extension FolderEngine {
     } catch {
       guard error.code == .copyExpired || error.code == .hydrationIncomplete || error.code == .noCursor,
         error.reason != "credential_ended", error.reason != "instance_changed"
-      else { throw error }
+      else { throw Self.told(error) }
       do { report.hydrated = try fill(try facts().slice) } catch { throw MarfaError(any: error) }
     }
     return report

@@ -114,7 +114,7 @@ extension WorkingCopy {
       return try expire(
         "read_view_changed", "what the key may read, or how rows are typed, changed; the copy must be filled again")
     case (.unauthorized, _):
-      return try expire("credential_ended", "\(server.origin) refused the credential: \(error.message)")
+      return try expire("credential_ended", error.message)
     default: return error
     }
   }

@@ -30,7 +30,7 @@ extension WorkingCopy {
         "read_view_changed", "what the key may read, or how rows are typed, changed; the copy must be filled again")
     case (401, _):
       guard try store.text(.readView) == view else { throw refusal }
-      throw try expire("credential_ended", "\(server.origin) refused the credential: \(refusal.message)")
+      throw try expire("credential_ended", refusal.message)
     default: throw refusal
     }
   }

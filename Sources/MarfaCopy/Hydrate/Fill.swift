@@ -120,7 +120,7 @@ extension WorkingCopy {
   private func readHead() throws(MarfaError) -> Marker {
     do throws(MarfaError) { return try server.readHead() } catch {
       if error.code == .unauthorized, try store.text(.readView) != nil {
-        throw try expire("credential_ended", "\(server.origin) refused the credential: \(error.message)")
+        throw try expire("credential_ended", error.message)
       }
       if error.code == .copyExpired { throw try expire(error.reason ?? "read_view_invalid", error.message) }
       throw error

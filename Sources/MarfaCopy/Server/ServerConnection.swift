@@ -209,7 +209,13 @@ package final class ServerConnection {
     let body = try? JSON(parsing: answer.body)
     let code = body?["error"]?["code"]?.text
     let said = MarfaError.Server(status: answer.status, code: code, details: body?["error"]?["details"])
-    let message = body?["error"]?["message"]?.text?.string ?? "\(origin) answered \(answer.status)"
+    var message = body?["error"]?["message"]?.text?.string ?? "\(origin) answered \(answer.status)"
+    if answer.status == 401 {
+      // The server's own words do not say which server, nor what to do.
+      while message.hasSuffix(".") { message.removeLast() }
+      message =
+        "\(origin) refused the credential: \(message); give a working one with --key or `keys keep`, or sign in with `login`"
+    }
     let kind: MarfaError.Code =
       switch answer.status {
       case 400 where code == "unknown_type", 422 where code == "unknown_type": .unknownType

@@ -47,7 +47,7 @@ struct ServerDescription {
       throw connection.refusal(try connection.judged(response, wrote: false))
     }
     guard let document = try? JSON(parsing: response.body) else {
-      throw MarfaError(.decoding, "the root of \(address.origin) could not be read")
+      throw MarfaError(.decoding, "the answer of \(address.origin) could not be read; it may be no Marfa server")
     }
     instance = document
   }

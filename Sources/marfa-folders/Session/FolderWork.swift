@@ -31,6 +31,10 @@ struct FolderWork {
 
   /// For a command that needs a server: the one named, or kept, or the one the folder was added with (N2.11).
   init(_ session: Session, for directory: PathBytes? = nil) throws(MarfaError) {
+    // What is no folder is told first: no server would help there (C1.5).
+    if let directory {
+      do { _ = try FolderWork.offline(session).folders.root(of: directory) } catch { throw MarfaError(any: error) }
+    }
     let added = directory.flatMap { FolderWork.offline(session).server(of: $0) }
     self.init(session, endpoint: try session.endpoint(folderServer: added).endpoint)
   }
