@@ -6,8 +6,8 @@ import TestSupport
 /// `sync` ended by SIGKILL wherever it happens to be. Two pairs of computers live through the same rounds: the one whose
 /// `sync` is left alone is what the other's must come to, killed again and again and run once more.
 @Suite("sync killed at any moment") struct KillTests {
-  static let rounds = 40
-  static let killsARound = 5
+  static let rounds = 25
+  static let killsARound = 8
 
   @Test("sync killed with SIGKILL at 200 seeded moments and run again reaches the state of an uninterrupted run")
   func killed() async throws {
