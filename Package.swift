@@ -35,7 +35,8 @@ let package = Package(
       resources: [.embedInCode("Catalog/catalog.json")], swiftSettings: strict),
     .target(name: "MarfaCopy", dependencies: ["MarfaBase", "CCurl", "CMD4C", "CPosix"], swiftSettings: strict),
     .target(
-      name: "FolderSync", dependencies: ["MarfaCopy", "MarfaBase", "CYAML", "CMD4C", "CPosix", "CUTF8Proc"], swiftSettings: strict),
+      name: "FolderSync", dependencies: ["MarfaCopy", "MarfaBase", "CYAML", "CMD4C", "CPosix", "CUTF8Proc"],
+      swiftSettings: strict),
     .target(name: "Keyring", dependencies: ["MarfaBase", "CSecret", "CPosix"], swiftSettings: strict),
     .target(name: "LocalInstance", dependencies: ["MarfaBase", "CMicroHTTPD", "CPosix"], swiftSettings: strict),
     .executableTarget(
@@ -65,7 +66,8 @@ let package = Package(
     .testTarget(
       name: "KeyringTests", dependencies: ["Keyring", "MarfaBase", "CPosix"], swiftSettings: strict),
     .testTarget(
-      name: "CommandTests", dependencies: ["MarfaCopy", "MarfaBase", "TestSupport", "marfa-folders"], swiftSettings: strict),
+      name: "CommandTests", dependencies: ["MarfaCopy", "MarfaBase", "TestSupport", "marfa-folders"],
+      swiftSettings: strict),
     .testTarget(
       name: "Scenarios",
       dependencies: ["FolderSync", "MarfaCopy", "LocalInstance", "MarfaBase", "TestSupport", "marfa-folders"],

@@ -43,7 +43,9 @@ extension World {
     var seen: [String: Text] = [:]
     for item in live where !item.isConflictedCopy {
       for word in Words.found(in: item.body) {
-        if let other = seen[word] { throw Violation(words: "\(word) stands in two live notes: \(other) and \(item.id)") }
+        if let other = seen[word] {
+          throw Violation(words: "\(word) stands in two live notes: \(other) and \(item.id)")
+        }
         seen[word] = item.id
       }
     }

@@ -250,7 +250,8 @@ final class World {
       repeat {
         let page = try World.ask(
           instance, "GET",
-          "/items?type=core.note&state=\(state)&tier=all&include=metadata&limit=200" + (cursor.map { "&cursor=\($0)" } ?? ""))
+          "/items?type=core.note&state=\(state)&tier=all&include=metadata&limit=200"
+            + (cursor.map { "&cursor=\($0)" } ?? ""))
         for row in page["data"]?.array ?? [] {
           let item = row["item"] ?? row
           found.append(

@@ -76,7 +76,8 @@ extension ServerConnection {
       var metadata: [Text: JSON] = [:]
       for entry in json["metadata"]?.array ?? [] { if let id = entry["item_id"]?.text { metadata[id] = entry } }
       for item in json["items"]?.array ?? json["data"]?.array ?? [] {
-        guard let id = item["id"]?.text, let own = metadata[id], let read = Item(row: ["item": item, "metadata": own]) else {
+        guard let id = item["id"]?.text, let own = metadata[id], let read = Item(row: ["item": item, "metadata": own])
+        else {
           throw MarfaError(.decoding, "a row of the server could not be read")
         }
         out.append(read)

@@ -1,4 +1,5 @@
 import FolderSync
+import Glibc
 import MarfaBase
 import MarfaCopy
 
@@ -193,7 +194,7 @@ func readFile(_ path: PathBytes, in files: any FileSystem, limit: Int) throws(Ma
       bytes += piece
       guard bytes.count <= limit else { break }
     }
-    guard bytes.count <= limit else { throw FileError(code: 27 /* EFBIG */, operation: "read", path: path) }
+    guard bytes.count <= limit else { throw FileError(code: EFBIG, operation: "read", path: path) }
     return bytes
   } catch {
     throw MarfaError(error)
