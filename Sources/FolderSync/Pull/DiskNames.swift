@@ -6,6 +6,7 @@ import MarfaBase
 final class DiskNames {
   private let root: any Directory
   private var listed: [PathBytes: [NameKey: [PathBytes]]] = [:]
+  private var links: [PathBytes: Set<PathBytes>] = [:]
 
   init(root: any Directory) { self.root = root }
 
@@ -15,7 +16,11 @@ final class DiskNames {
     var names: [NameKey: [PathBytes]] = [:]
     if let opened = directory.isEmpty ? root : try? root.directory(beneath: directory), let entries = try? opened.list()
     {
-      for entry in entries { names[entry.name.nameKey, default: []].append(entry.name) }
+      for entry in entries {
+        names[entry.name.nameKey, default: []].append(entry.name)
+        let told = entry.kind ?? (try? opened.status(of: entry.name))??.kind
+        if told == .link { links[directory, default: []].insert(entry.name) }
+      }
     }
     for key in names.keys { names[key]?.sort() }
     listed[directory] = names
@@ -30,6 +35,18 @@ final class DiskNames {
       directory = directory.appending(standing.contains(name) ? name : standing.first ?? name)
     }
     return directory.appending(path.name)
+  }
+
+  /// Whether a symbolic link stands anywhere on the way to a path, its last name included (F30.2).
+  func leadsThroughLink(_ path: PathBytes) -> Bool {
+    var directory: PathBytes = .empty
+    for name in path.components {
+      let standing = names(in: directory)[name.nameKey] ?? []
+      guard let there = standing.contains(name) ? name : standing.first else { return false }
+      if links[directory]?.contains(there) ?? false { return true }
+      directory = directory.appending(there)
+    }
+    return false
   }
 
   /// What stands at a path under any spelling, the exact one first.

@@ -128,7 +128,13 @@ package enum PlacementPath: Hashable, Sendable {
 package func isUnsuited(_ path: PathBytes, isFileItem: Bool, mimeType: Text?) -> Bool {
   let isDocumentName = DocumentKind(name: path) != nil
   guard isFileItem else { return !isDocumentName }
-  guard let named = MIMETypes.type(of: path.name) else { return isDocumentName }
+  let document: String? =
+    switch DocumentKind(name: path) {
+    case .markdown: "text/markdown"
+    case .text: "text/plain"
+    case nil: nil
+    }
+  guard let named = MIMETypes.type(of: path.name) ?? document else { return false }
   guard let mimeType, !mimeType.isEmpty else { return false }
   return Text(named) != mimeType
 }

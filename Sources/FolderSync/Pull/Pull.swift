@@ -31,6 +31,22 @@ extension FolderEngine {
     }
   }
 
+  /// Reads each attachment of a document here that the copy does not hold, and pins it (F12.39). A server out of reach
+  /// leaves them to the next push.
+  func pinAttachments() throws {
+    let facts = try facts()
+    guard facts.slice.edgeTypes.contains(PassFacts.attachedTo) else { return }
+    let documents = Set(try copy.items(matching: facts.search)).union(try store.bindings().map(\.item))
+    for edge in try copy.edges(ofType: PassFacts.attachedTo) where documents.contains(edge.target) {
+      guard try copy.item(edge.source) == nil, try !copy.isPurged(edge.source) else { continue }
+      try copy.checkStop()
+      do throws(MarfaError) { try copy.pin(edge.source, owner: Pin.line) } catch {
+        if error.isEnvironmental { return }
+        guard error.code == .notFound || error.code == .forbidden else { throw error }
+      }
+    }
+  }
+
   /// Reads what the first sync would do (F54.3): fills the copy where it does not answer and the server can be had, scans,
   /// counts. A plan of nothing confirms itself (F54.7).
   package func readPlan() throws -> FirstSyncReading {

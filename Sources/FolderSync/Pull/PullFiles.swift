@@ -21,7 +21,7 @@ extension PullPass {
     try folder.checkStop()
     let row = try folder.copy.item(item)
     let membership = try membership(of: item, row)
-    let binding = bindings[item]
+    var binding = bindings[item]
     guard let row else { return }
     let file: PullSituation.File = binding.map(fileNow) ?? .unbound
     let form = binding?.form ?? form(of: row)
@@ -35,6 +35,8 @@ extension PullPass {
       try folder.commit { try folder.store.change(item) { $0.unmatched = membership == .leftOtherwise } }
       bindings[item]?.unmatched = membership == .leftOtherwise
     }
+    // What is landed below starts from the binding as it is now.
+    binding = bindings[item]
     if membership == .leftOtherwise, file.isOnDisk { report.unmatched += 1 }
     switch action {
     case .none, .remove, .keep: if membership == .held, file.isOnDisk { report.unchanged += 1 }

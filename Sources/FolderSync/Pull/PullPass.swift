@@ -51,7 +51,7 @@ final class PullPass {
     try findEmbedded()
     try rank()
     tellUncarried()
-    var order = Array(held.union(bindings.keys)).sorted { left, right in
+    var order = Array(held.union(bindings.keys).union(embedded.keys)).sorted { left, right in
       let (one, other) = (places[left]?.path ?? bindings[left]?.path, places[right]?.path ?? bindings[right]?.path)
       switch (one, other) {
       case (let one?, let other?): return one == other ? left < right : one < other
@@ -75,6 +75,8 @@ final class PullPass {
     try flush()
     if !plansOnly { try queuePlacements(order) }
     report.unplaced = try folder.standingRefusals()
+    let here = try held.union(order).union(leaving).count { try held.contains($0) || folder.copy.item($0) != nil }
+    report.skipped = try max(0, folder.copy.itemCount() - here)
     report.flagged.sort { ($0.path, $0.flag, $0.item ?? "") < ($1.path, $1.flag, $1.item ?? "") }
     return report
   }
@@ -103,7 +105,8 @@ final class PullPass {
     guard found[binding.path] != nil else {
       switch walked.reach(of: binding.path, seen: binding.identity) {
       case .looked: return .missing
-      case .leftOut, .unreadable, .unmounted: return .unreached
+      case .unreadable(let reason): return .unreadable(reason)
+      case .leftOut, .unmounted: return .unreached
       }
     }
     switch folder.read(binding.path, in: root, keeping: binding.form != .bytes) {

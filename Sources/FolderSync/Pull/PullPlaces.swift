@@ -5,7 +5,7 @@ import MarfaCopy
 extension PullPass {
   func rank() throws {
     var wishes: [PlacementWish] = []
-    for item in held.union(bindings.keys) {
+    for item in held.union(bindings.keys).union(embedded.keys) {
       guard let row = try folder.copy.item(item) else { continue }
       let membership = try membership(of: item, row)
       guard membership == .held || membership == .leftOtherwise, membership == .held || bindings[item] != nil else {
@@ -29,6 +29,15 @@ extension PullPass {
     let edge = try folder.placement(of: row.id)
     let isServers = try edge.map { try folder.copy.serverEdge($0.id) != nil } ?? false
     let isFile = facts.isFileItem(row.type)
+    if let own, found[own] == nil {
+      switch walked.reach(of: own, seen: binding?.identity) {
+      case .looked: break
+      case .leftOut, .unreadable, .unmounted:
+        // A file the walk does not reach keeps its path; the pull tells of it where it comes to the file itself.
+        return PlacementWish(
+          item: row.id, path: own, placement: edge.flatMap { isServers ? ($0.createdAt, $0.id) : nil }, own: own)
+      }
+    }
     var path: PathBytes
     if let embed = embedded[row.id] {
       path = embed
@@ -55,6 +64,10 @@ extension PullPass {
         tell(own ?? path, .outside, "the folder's lists do not take this path", row.id)
         return nil
       }
+    }
+    if own != path || found[path] == nil, disk.leadsThroughLink(path) {
+      tell(own ?? path, .outside, "a symbolic link on its way leads out of the folder", row.id)
+      return nil
     }
     if walked.nestedFolders.contains(where: { $0.contains(path) }) {
       tell(own ?? path, .outside, "it lies in another folder's directory", row.id)

@@ -276,5 +276,9 @@ extension MarfaError {
   /// Whether the local checks, or the catalog held here, refused a write before it was queued (F53).
   var isLocalRefusal: Bool { code == .validation || code == .unknownType }
   /// `code: message`, as a server's refusal is said (F-R7).
-  var refusalReason: String { "\(server?.code?.string ?? code.rawValue): \(message)" }
+  var refusalReason: String {
+    // What the local checks refuse is named as the server would name it (F53.1).
+    if code == .validation { return "validation_error: \(message)" }
+    return "\(server?.code?.string ?? code.rawValue): \(message)"
+  }
 }

@@ -132,7 +132,7 @@ package struct PassFacts {
         do throws(PatternRefusal) {
           _ = try PathLists(include: [line], ignore: [])
           return nil
-        } catch { return error.reason }
+        } catch { return "'\(error.line)' is not a pattern: \(error.reason)" }
       },
       holds: { types, type in types.isEmpty || types.contains { catalog.isType(type, under: $0) } })
   }

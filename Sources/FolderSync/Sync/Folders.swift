@@ -80,7 +80,7 @@ package struct Folders {
   package func hydrate(_ dir: PathBytes) throws -> HydrateReport {
     try working(dir, "hydrate") { folder in
       try requireServer()
-      return try folder.fill(try folder.facts().slice)
+      return try folder.fill(try folder.facts().slice, agreed: true)
     }
   }
 

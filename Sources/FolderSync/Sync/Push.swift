@@ -82,7 +82,14 @@ extension FolderEngine {
     try readKeyWhereRefused()
     push.settings = try sendSettings()
     // Names registered since are lines, never properties (F11.1); a server out of reach leaves what is held.
-    do throws(MarfaError) { try copy.refreshEdgeTypes() } catch { if !error.isEnvironmental { throw Self.told(error) } }
+    // A copy whose view moved meanwhile (another device retyped a row) is filled again without a question (F40.3).
+    do throws(MarfaError) { try copy.refreshEdgeTypes() } catch {
+      if Self.isFilledAgain(error) {
+        push.hydrated = try fill(try facts().slice)
+      } else if !error.isEnvironmental {
+        throw Self.told(error)
+      }
+    }
     try settleRow()
     push.scan = try scan(quick: quick, asksServer: true, isWatch: isWatch)
     if push.scan.rootGone != nil { return push }
@@ -96,6 +103,7 @@ extension FolderEngine {
       push.catchUp.failed = error
     }
     guard try copy.answers(try facts().slice) else { return push }
+    if push.catchUp.failed == nil { try pinAttachments() }
     let pulled = try pull()
     push.pull = pulled
     push.settings = try merged(push.settings, pulled.settings)
@@ -128,11 +136,24 @@ extension FolderEngine {
   }
 
   /// Fills the copy and pins the settings row (F1.6).
-  package func fill(_ slice: Slice) throws -> HydrateReport {
+  /// - Parameter agreed: whether a person agreed to whichever instance answers (D2.11); only `hydrate` asks that.
+  package func fill(_ slice: Slice, agreed: Bool = false) throws -> HydrateReport {
+    if !agreed { try requireSameInstance() }
     let report: HydrateReport
     do throws(MarfaError) { report = try copy.hydrate(slice) } catch { throw Self.told(error) }
     if try !copy.pins(owner: Pin.settings).contains(folderID) { try copy.pin(folderID, owner: Pin.settings) }
     return report
+  }
+
+  /// Refused where another instance answers at the folder's address, naming both (F40.4).
+  private func requireSameInstance() throws {
+    do throws(MarfaError) { try copy.confirmInstance() } catch {
+      guard error.reason == "instance_changed" else { throw error }
+      throw MarfaError(
+        .instanceChanged,
+        error.message + "; nothing is read or sent until that one is back, or `hydrate` agrees to this one",
+        reason: error.reason)
+    }
   }
 
   /// A credential whose refusal ended the copy is told as refused, never as an ended copy (C16.5, F52.7).
@@ -333,12 +354,17 @@ extension FolderEngine {
         do { report.hydrated = try fill(slice) } catch { throw MarfaError(any: error) }
       }
     } catch {
-      guard error.code == .copyExpired || error.code == .hydrationIncomplete || error.code == .noCursor,
-        error.reason != "credential_ended", error.reason != "instance_changed"
-      else { throw Self.told(error) }
+      guard Self.isFilledAgain(error) || error.code == .hydrationIncomplete || error.code == .noCursor else {
+        throw Self.told(error)
+      }
       do { report.hydrated = try fill(try facts().slice) } catch { throw MarfaError(any: error) }
     }
     return report
+  }
+
+  /// Whether a copy ended in a way that a fill meets without a question (F40.3).
+  private static func isFilledAgain(_ error: MarfaError) -> Bool {
+    error.code == .copyExpired && error.reason != "credential_ended" && error.reason != "instance_changed"
   }
 
   package static func firstSyncWaiting(_ root: PathBytes) -> MarfaError {

@@ -124,6 +124,9 @@ private struct StatusPass {
     if try folder.copy.item(item) == nil {
       if changed {
         entry = FolderFile(file.path, .waiting, item: item, waits: [.scan])
+      } else if binding.agreed == nil, let refusal = binding.refusals.last {
+        // A create that was refused: its item never was (F38.3, F47.2).
+        entry = FolderFile(file.path, held: .lost, refusal.reason, item: item)
       } else if let refusal = binding.refusals.last {
         entry = FolderFile(file.path, held: .refused, refusal.reason, item: item)
       } else if pausedPull[item] != nil {

@@ -4,6 +4,11 @@ extension WorkingCopy {
   /// The item as shown, waiting writes laid over; nil where it is not held. A row in the bin is given with its state.
   package func item(_ id: EntityID) throws(MarfaError) -> Item? { try store.item(id) }
 
+  /// How many items the copy shows, those in the bin among them.
+  package func itemCount() throws(MarfaError) -> Int {
+    try store.read { try store.database.rows1("SELECT count(*) FROM item", []) { $0.int(0) } ?? 0 }
+  }
+
   /// The server's row beneath any waiting writes.
   package func serverItem(_ id: EntityID) throws(MarfaError) -> Item? { try store.serverItem(id) }
 
