@@ -186,6 +186,7 @@ final class World {
     return
       "c\(scan.created) u\(scan.updated) r\(scan.renamed) m\(scan.missing) d\(scan.deleted) a\(push.drain.drain.answered) "
       + "w\(pull.written) rw\(pull.rewritten) mv\(pull.moved) rm\(pull.removed) f\(scan.flagged.count + pull.flagged.count)"
+      + (pull.flagged + scan.flagged).map { " \($0.path) \($0.flag) \($0.reason)" }.joined()
   }
 
   private func crash(_ machine: Machine, _ at: Int) throws -> String {
