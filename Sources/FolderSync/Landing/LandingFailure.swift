@@ -33,6 +33,8 @@ package struct LandingFailure: Error, Hashable, Sendable, CustomStringConvertibl
     case ENAMETOOLONG: self.init(.refused, "its name is longer than this file system takes")
     case ELOOP: self.init(.outside, "a symbolic link stands on its way")
     case EXDEV where error.operation == "open": self.init(.outside, "its path leads out of the folder")
+    case EACCES, EPERM:
+      self.init(.refused, "cannot \(error.operation): \(error.reason); make it writable, and the next pass writes it")
     default: self.init(.refused, "cannot \(error.operation): \(error.reason)")
     }
   }
