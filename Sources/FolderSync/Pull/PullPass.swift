@@ -38,7 +38,8 @@ final class PullPass {
     self.root = root
     self.plansOnly = plansOnly
     landing = folder.landing(in: root)
-    walked = try walk(root: root, lists: facts.lists, now: folder.now, stop: folder.stop)
+    walked = try walk(
+      root: root, lists: facts.lists, now: folder.now, door: folder.context.door, stop: folder.stop)
     rootDevice = walked.rootDevice
     disk = DiskNames(root: root)
     found = Dictionary(walked.files.map { ($0.path, $0.status) }) { first, _ in first }

@@ -37,7 +37,8 @@ final class ScanPass {
     self.facts = facts
     self.mode = mode
     self.root = root
-    walked = try walk(root: root, lists: facts.lists, now: folder.now, stop: folder.stop)
+    walked = try walk(
+      root: root, lists: facts.lists, now: folder.now, door: folder.context.door, stop: folder.stop)
     rootDevice = walked.rootDevice
   }
 
