@@ -72,7 +72,8 @@ extension Showed {
       self.init(
         own: nil, properties: JSONObject(),
         body: item.properties["blob_ref"]?.text.flatMap { ContentHash($0) } ?? ContentHash(of: []),
-        executable: item.properties["executable"]?.bool)
+        // Absent reads as off, as a file shows it (F50.2).
+        executable: item.properties["executable"]?.bool ?? false)
     }
   }
 }

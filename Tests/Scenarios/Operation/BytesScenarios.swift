@@ -289,3 +289,31 @@ struct BytesScenarios {
     #expect(try bench.titles() == ["aside", "live"])
   }
 }
+
+/// Bytes that cannot be had now (F37.2).
+struct AbsentBytesScenarios {
+  @Test("a 503, a 429 and bytes that do not read leave three files absent; afterwards all are written")
+  func environmental() throws {
+    let bench = try FolderBench()
+    let folder = try KeptFolder(bench, BytesScenarios.all)
+    try folder.push()
+    let contents: [(Text, [UInt8])] = [
+      ("busy.png", BytesScenarios.png + [1]), ("limited.png", BytesScenarios.png + [2]),
+      ("torn.png", BytesScenarios.png + [3]),
+    ]
+    for (title, bytes) in contents { try bench.file(title, bytes, type: "core.file.image", mime: "image/png") }
+    let hashes = contents.map { ContentHash(of: $0.1).hex }
+    bench.transport.before = { request in
+      if request.url.contains(hashes[0]) { return .success(HTTPResponse(refusing: 503, "unavailable")) }
+      if request.url.contains(hashes[1]) { return .success(HTTPResponse(refusing: 429, "rate_limited")) }
+      if request.url.contains(hashes[2]) { return .failure(.timedOut("the body broke off")) }
+      return nil
+    }
+    let push = try folder.push()
+    #expect(push.pull?.absent == 3 && push.pull?.written == 0 && folder.files().isEmpty)
+    #expect(push.pull?.flagged.map(\.path) == ["busy.png", "limited.png", "torn.png"])
+    bench.goOnline()
+    #expect(try folder.push().pull?.written == 3)
+    for (title, bytes) in contents { #expect(folder.bytes(title.string) == bytes) }
+  }
+}

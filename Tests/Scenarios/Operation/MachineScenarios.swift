@@ -142,6 +142,44 @@ struct MachineScenarios {
     #expect(try folder.folders.list().isEmpty)
   }
 
+  @Test(
+    "F-S352 two folders of one item: edits go both ways, and deleting one file sends one delete",
+    arguments: [false, true])
+  func twoFolders(bytes: Bool) throws {
+    let bench = try FolderBench()
+    let machine = bench.machine()
+    let settings: JSON = ["title": "All", "search": ["types": ["core.note", "core.file"]]]
+    let one = try KeptFolder(bench, settings, machine: machine, at: "One")
+    let two = try KeptFolder(bench, settings, machine: machine, at: "Two")
+    let name = bytes ? "photo.png" : "Plan.md"
+    let item =
+      bytes
+      ? try bench.file("photo.png", [1, 2], type: "core.file.image", mime: "image/png")
+      : try bench.item("Plan", body: "Plan.\n")
+    try one.push()
+    try two.push()
+    #expect(one.files() == [name] && two.files() == [name])
+    #expect(try bench.placements(of: item).count == 2)
+    try one.write(name, bytes: try #require(one.bytes(name)) + Array("One.\n".utf8))
+    try one.push()
+    try two.push()
+    #expect(two.text(name)?.hasSuffix("One.\n") == true)
+    try two.write(name, bytes: try #require(two.bytes(name)) + Array("Two.\n".utf8))
+    try two.push()
+    try one.push()
+    #expect(one.text(name)?.hasSuffix("One.\nTwo.\n") == true)
+    #expect(try bench.titles().count == 1)
+    try one.delete(name)
+    try one.push()
+    one.grace()
+    bench.transport.clear()
+    try one.push()
+    try two.push()
+    #expect(bench.writes.filter { $0.hasPrefix("DELETE /items/") }.count == 1)
+    #expect(two.files().isEmpty)
+    #expect(try bench.isTrashed(item))
+  }
+
   @Test("F-S278 once a picture is written no copy stands beside the store; asked for again it is fetched again")
   func noCopy() throws {
     let bench = try FolderBench()
@@ -158,7 +196,7 @@ struct MachineScenarios {
     try folder.delete("photo.png")
     let item = try bench.id("photo.png")
     try folder.scan()
-    try bench.edit(item, ["description": "Changed, so that it comes back."])
+    try bench.edit(item, ["executable": true])
     bench.transport.clear()
     let push = try folder.push()
     #expect(push.pull?.revived == 1 || push.pull?.written == 1)
