@@ -40,13 +40,13 @@ extension World {
           "\(live.count) live notes, \(first.count) files; without a file: \(without.map { "\($0.id) \($0.title)" })")
     }
     // A conflicted copy rightly repeats its original's words; two notes that both hold a word were doubled otherwise.
-    var seen: [String: Text] = [:]
+    var seen: [String: Held] = [:]
     for item in live where !item.isConflictedCopy {
       for word in Words.found(in: item.body) {
         if let other = seen[word] {
-          throw Violation(words: "\(word) stands in two live notes: \(other) and \(item.id)")
+          throw Violation(words: "\(word) stands in two live notes: \(other) and \(item)")
         }
-        seen[word] = item.id
+        seen[word] = item
       }
     }
   }

@@ -109,7 +109,7 @@ final class World {
     guard let note = pick(machine, choice) else { return "nothing" }
     let path = Machine.root.appending(note.path)
     let key = "\(machine.number) \(note.path)"
-    let opened = style == .staleBuffer ? buffers[key] ?? note.text : note.text
+    let opened = style == .staleBuffer ? buffer(key, stillOf: note.text) ?? note.text : note.text
     let word = words.next()
     let text = opened + (opened.hasSuffix("\n") ? "" : "\n") + word + "\n"
     words.replaced(note.text, by: text)
@@ -124,6 +124,13 @@ final class World {
       try machine.disk.delete(backup)
     }
     return "\(note.path) \(word)"
+  }
+
+  /// The text an editor opened of this very note; nil where another note stands at the path now.
+  private func buffer(_ key: String, stillOf text: String) -> String? {
+    guard let opened = buffers[key] else { return nil }
+    if let id = World.id(of: opened) { return id == World.id(of: text) ? opened : nil }
+    return Words.found(in: opened).isDisjoint(with: Words.found(in: text)) ? nil : opened
   }
 
   private func editProperty(_ machine: Machine, _ choice: UInt64, _ value: Int) throws -> String {
@@ -245,6 +252,17 @@ final class World {
 
   /// What the instance holds of notes: live ones, those in the bin, and every text of their history.
   func items() throws -> [Held] {
+    // By its link to the original: a person may take the tag away.
+    var copies: Set<Text> = []
+    var next: Text?
+    repeat {
+      let page = try World.ask(
+        instance, "GET", "/edges?edge_type=derived-from&limit=200" + (next.map { "&cursor=\($0)" } ?? ""))
+      for row in page["data"]?.array ?? [] {
+        if let source = (row["edge"] ?? row)["source_id"]?.text { copies.insert(source) }
+      }
+      next = page["next_cursor"]?.text
+    } while next != nil
     var found: [Held] = []
     for state in ["active", "archived", "trashed"] {
       var cursor: Text?
@@ -259,7 +277,7 @@ final class World {
             Held(
               id: item["id"]?.text ?? "", state: item["state"]?.text ?? "",
               title: item["properties"]?["title"]?.text ?? "", body: item["properties"]?["body"]?.text?.string ?? "",
-              isConflictedCopy: row["metadata"]?["tags"]?.array?.contains("conflicted-copy") == true))
+              isConflictedCopy: copies.contains(item["id"]?.text ?? "")))
         }
         cursor = page["next_cursor"]?.text
       } while cursor != nil
