@@ -33,7 +33,9 @@ struct PushWords {
     } else {
       lines.append("files written \(pull.pull.count("written") + pull.pull.count("rewritten"))")
       let left = clauses([
-        (pull.pull.count("moved"), "files moved"), (pull.pull.count("removed"), "files removed"),
+        (pull.pull.count("moved"), "files moved"),
+        (pull.pull.count("removed") - pull.pull.count("purged"), "files removed"),
+        (pull.pull.count("purged"), "files of purged items removed"),
         (pull.pull.count("unmatched"), "files left, no longer matched"),
       ])
       if let left { lines.append(left) }

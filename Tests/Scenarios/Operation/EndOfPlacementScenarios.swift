@@ -4,6 +4,8 @@ import MarfaCopy
 import TestSupport
 import Testing
 
+@testable import marfa_folders
+
 /// Types of files, tags, and where placements end (F36.9, F55.2, F44.16 to F44.22).
 struct EndOfPlacementScenarios {
   static let active: JSON = ["title": "Active", "search": ["types": ["core.note"], "state": ["active"]]]
@@ -195,6 +197,10 @@ struct EndOfPlacementScenarios {
     try folder.append("changed.md", "My words.\n")
     let pull = try folder.pull()
     #expect(pull.removed == 1 && pull.purged == 1 && pull.kept == 1)
+    let said = PullWords(pull: Report(pull.json)).lines
+    #expect(
+      said.contains { $0.contains("purged 1") || $0.contains("1 purged") }
+        && !said.contains { $0.contains("removed 1") })
     #expect(folder.files() == ["changed.md"])
     #expect(folder.text("changed.md")?.contains("My words.") == true)
     folder.grace()

@@ -5,6 +5,8 @@ import MarfaCopy
 import TestSupport
 import Testing
 
+@testable import marfa_folders
+
 /// A folder of a machine as a scenario speaks of it: its directory, its reports, what the server shows of it.
 struct KeptFolder {
   let bench: FolderBench
@@ -243,6 +245,9 @@ extension FolderBench {
     return ContentHash(of: bytes)
   }
 }
+
+/// What a push says in words.
+func words(_ push: FolderPush) -> [String] { PushWords(push: Report(push.json), conflicts: []).lines }
 
 /// The code of the refusal a command ends with.
 func refusal(_ work: () throws -> Void) -> MarfaError? {

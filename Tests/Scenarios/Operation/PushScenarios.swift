@@ -196,5 +196,6 @@ struct PushScenarios {
     #expect(flagged.map(\.path) == ["id_rsa", "id_rsa"])
     #expect(Set(flagged.compactMap(\.item)) == [one.description, two.description])
     #expect(push.pull?.outside == 2 && folder.files().isEmpty)
+    #expect(words(push).filter { $0.contains("id_rsa") }.count == 2)
   }
 }

@@ -39,6 +39,7 @@ struct RemovalScenarios {
     folder.grace()
     let push = try folder.push()
     #expect(push.scan.paused == 3 && push.scan.deleted == 0 && push.scan.missing == 3)
+    #expect(words(push).contains { $0.contains("3") && $0.contains("confirm") && $0.contains("restore") })
     #expect(try bench.titles().count == 6)
     let status = try folder.status()
     #expect(status.pausedOnDisk == 3 && status.pausedInPull == 0)

@@ -15,7 +15,11 @@ struct StatusScenarios {
     try folder.write("below.md", String(repeating: "a", count: 943_717 - 4) + "\n")
     try folder.write("at.md", String(repeating: "b", count: 943_718 - 4) + "\n")
     try folder.write("escaped.md", String(repeating: "\"", count: (943_718 - 4) / 2) + "\n")
-    let scan = try folder.scan()
+    let push = try folder.push()
+    let scan = push.scan
+    for warned in ["at.md", "escaped.md"] {
+      #expect(words(push).contains { $0.contains(warned) && $0.contains("943718 bytes") })
+    }
     #expect(scan.warnings.map(\.path) == ["at.md", "escaped.md"])
     #expect(scan.warnings.allSatisfy { $0.flag == "size" && $0.reason.contains("943718 bytes") })
     #expect(try folder.status(of: "at.md")?.warning?.contains("943718 bytes") == true)

@@ -36,6 +36,7 @@ struct TakingScenarios {
     let flagged = try #require(pull.flagged.first { $0.flag == "outside" })
     #expect(flagged.path == "Elsewhere.md" && flagged.item == item.description && !flagged.reason.isEmpty)
     #expect(folder.text("Elsewhere.md") == nil)
+    #expect(words(push).contains { $0.contains("Elsewhere.md") })
   }
 
   @Test("F-S202 no line reaches a secret; each is named, its neighbors go")
@@ -55,6 +56,7 @@ struct TakingScenarios {
     let push = try folder.push()
     #expect(push.scan.secrets == secrets.sorted())
     #expect(push.scan.created == 3)
+    for path in secrets { #expect(words(push).contains { $0.contains(path) }) }
     #expect(try bench.titles() == ["control", "control", "control"])
     for request in bench.transport.sent {
       if case .bytes(let bytes) = request.body { #expect(!String(decoding: bytes, as: UTF8.self).contains("SECRET-")) }
