@@ -27,7 +27,7 @@ struct KeepingUpScenarios {
     #expect(try folder.placement(of: new) == "New.md")
   }
 
-  @Test("F-S292 a cursor the log has aged past is met with a fresh hydration")
+  @Test("a cursor the log has aged past is met with a fresh hydration")
   func aged() throws {
     let bench = try FolderBench()
     let item = try bench.item("Plan")
@@ -75,7 +75,7 @@ struct KeepingUpScenarios {
   }
 
   @Test(
-    "F-S298 a copy that cannot answer refuses scan, pull, restore and confirm; a push fills it first",
+    "a copy that cannot answer refuses scan, pull, restore and confirm; a push fills it first",
     arguments: [false, true])
   func cannotAnswer(expired: Bool) throws {
     let bench = try FolderBench()

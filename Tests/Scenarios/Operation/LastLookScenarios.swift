@@ -6,7 +6,7 @@ import Testing
 
 /// Older servers, conflicts of no file here, and what is asked for again (F39.3, F57, F76).
 struct LastLookScenarios {
-  @Test("F-S428 a conflict on an item that is no file here is not named")
+  @Test("a conflict on an item that is no file here is not named")
   func noFileHere() throws {
     let bench = try FolderBench()
     let folder = try KeptFolder(bench)

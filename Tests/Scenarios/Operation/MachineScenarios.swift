@@ -52,7 +52,7 @@ struct MachineScenarios {
     #expect(machine.disk.read(path) == before)
   }
 
-  @Test("F-S303 a push lists the folder again where the registry was deleted")
+  @Test("a push lists the folder again where the registry was deleted")
   func listedAgain() throws {
     let bench = try FolderBench()
     let folder = try KeptFolder(bench)

@@ -15,7 +15,7 @@ struct PermissionScenarios {
     (folder.disk.status(folder.path(path))?.mode ?? 0) & 0o777
   }
 
-  @Test("F-S385 a runnable file says so, a plain one says nothing; each bit changed alone is one update")
+  @Test("a runnable file says so, a plain one says nothing; each bit changed alone is one update")
   func pushed() throws {
     let bench = try FolderBench()
     let folder = try KeptFolder(bench, Self.all)
@@ -114,7 +114,7 @@ struct PermissionScenarios {
     #expect(try bench.row(item)["item"]?["properties"]?["title"]?.text == "Retitled")
   }
 
-  @Test("F-S425 an edit that conflicts is told with its file and the file its text went to")
+  @Test("an edit that conflicts is told with its file and the file its text went to")
   func conflicted() throws {
     let bench = try FolderBench()
     let folder = try KeptFolder(bench)

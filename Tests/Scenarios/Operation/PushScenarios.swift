@@ -50,7 +50,7 @@ struct PushScenarios {
     #expect(try folder.status(of: "One.md")?.state == .inStep)
   }
 
-  @Test("F-S422 after a first drain that left a write undelivered there is no second drain")
+  @Test("after a first drain that left a write undelivered there is no second drain")
   func undelivered() throws {
     let bench = try FolderBench()
     let folder = try KeptFolder(bench)
