@@ -1,3 +1,4 @@
+import CSQLite
 import FolderSync
 import LocalInstance
 import MarfaBase
@@ -112,8 +113,21 @@ package final class FolderMachine {
   package let bench: FolderBench
   package let disk: MemoryDisk
   package let root: PathBytes
-  package let folders: Folders
+  /// The machine as its present process works it.
+  package var folders: Folders { process() }
+  /// Where a test steps into the present process (C27.1).
+  package var door: FaultDoor = .none
+  /// What fails of the present process's calls to the disk.
+  package var faults: Faults?
+  /// Whether the server can be reached.
+  package var isOnline = true
+  /// The credential this machine uses.
+  package var key = FolderBench.key
   private let stores: Stores
+  private let ids: SeededIds
+  private let name: String
+  private let mark: String
+  private var pid: Int32
 
   /// Stores of a machine: shared memory in place of files, kept as long as the machine.
   private final class Stores {
@@ -122,23 +136,36 @@ package final class FolderMachine {
 
   init(bench: FolderBench, name: String, number: Int, features: MemoryDisk.Features) {
     self.bench = bench
+    self.name = name
     disk = MemoryDisk(clock: bench.clock, features: features)
+    root = PathBytes("/home/\(name)/Notes")
+    stores = Stores()
+    ids = SeededIds(clock: bench.clock, seed: UInt64(number) + 1000)
+    mark = "\(ObjectIdentifier(bench).hashValue)-\(number)"
+    pid = Int32(100 * number)
+    try? disk.makeDirectory(PathBytes("/home/\(name)"))
+  }
+
+  /// Ends the process and starts another: no fault, no door; what died with it leaves locks and temporary files behind.
+  package func restart() {
+    disk.kill(pid: pid)
+    pid += 1
+    door = .none
+    faults = nil
+  }
+
+  private func process() -> Folders {
     let home = PathBytes("/home/\(name)")
-    root = home.appending("Notes")
-    let stores = Stores()
-    self.stores = stores
-    let disk = disk
-    let seed = UInt64(number)
-    let mark = "\(ObjectIdentifier(bench).hashValue)-\(number)"
-    let files = MemoryFileSystem(disk, pid: Int32(100 + number))
-    try? disk.makeDirectory(home)
-    bench.transport.readFile = nil
-    folders = Folders(
+    let memory = MemoryFileSystem(disk, pid: pid)
+    let faults = faults
+    let files: any FileSystem = faults.map { FaultyFileSystem(memory, $0) } ?? memory
+    let (disk, stores, mark) = (disk, stores, mark)
+    return Folders(
       context: Context(
-        clock: bench.clock, ids: SeededIds(clock: bench.clock, seed: seed + 1000), files: files,
-        transport: bench.transport, scheduler: ManualScheduler(clock: bench.clock), log: SilentLog()),
+        clock: bench.clock, ids: ids, files: files, transport: isOnline ? bench.transport : NoTransport(),
+        scheduler: ManualScheduler(clock: bench.clock), log: SilentLog(), door: door),
       registry: Registry(path: home.appending("folders.json"), files: files),
-      endpoint: Endpoint(baseURL: FolderBench.origin, credential: FolderBench.key),
+      endpoint: Endpoint(baseURL: FolderBench.origin, credential: key),
       door: StoreDoor(
         database: { root, mode in
           let path = root.appending(RootIdentity.storePath)
@@ -150,7 +177,17 @@ package final class FolderMachine {
           if stores.kept[root] == nil {
             stores.kept[root] = (try Database(path: uri, mode: .create), MemoryBlobStore())
           }
-          return try Database(path: uri, mode: mode == .create ? .create : .readWrite)
+          let database = try Database(path: uri, mode: mode == .create ? .create : .readWrite)
+          if let faults {
+            // Nothing a dead process commits happens. The faults outlive the connection: the machine holds both.
+            sqlite3_commit_hook(
+              database.handle,
+              { argument in
+                guard let argument else { return 0 }
+                return Unmanaged<Faults>.fromOpaque(argument).takeUnretainedValue().crashed ? 1 : 0
+              }, Unmanaged.passUnretained(faults).toOpaque())
+          }
+          return database
         },
         blobs: { root in stores.kept[root]?.blobs ?? MemoryBlobStore() }))
   }
@@ -196,4 +233,26 @@ package final class FolderMachine {
 
   /// Past the grace of a delete.
   package func grace() { bench.clock.advance(seconds: 6) }
+}
+
+/// No way to any server.
+private struct NoTransport: Transport {
+  func send(_ request: HTTPRequest, stop: StopFlag) throws(TransportError) -> HTTPResponse {
+    throw .unreachable("nothing answers")
+  }
+  func stream(
+    _ request: HTTPRequest, silence: UInt64, stop: StopFlag, head: (HTTPResponse) -> StreamStep,
+    piece: ([UInt8]) -> StreamStep
+  ) throws(TransportError) -> StreamEnd { throw .unreachable("nothing answers") }
+  func pool(stop: StopFlag) -> any RequestPool { NoPool() }
+
+  private final class NoPool: RequestPool {
+    private var tags: [Int] = []
+    var inFlight: Int { tags.count }
+    func start(_ request: HTTPRequest, tag: Int) { tags.append(tag) }
+    func next() -> (tag: Int, result: Result<HTTPResponse, TransportError>)? {
+      tags.isEmpty ? nil : (tags.removeFirst(), .failure(.unreachable("nothing answers")))
+    }
+    func cancel() { tags = [] }
+  }
 }

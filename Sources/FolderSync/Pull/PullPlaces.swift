@@ -12,11 +12,19 @@ extension PullPass {
         continue
       }
       if membership == .held, bindings[item] == nil, facts.isFileItem(row.type), !writes(row) { continue }
+      // A deleted file that is not written back asks for no path: another item placed there is written (F21.5).
+      if let binding = bindings[item], binding.missingSince != nil, !shows(binding, otherThan: row) { continue }
       guard let wish = try wish(of: row) else { continue }
       wishes.append(wish)
     }
     places = rankPlacements(wishes) { [disk] path, own in disk.isTaken(path, but: own) }
     fileNames = namesToBe()
+  }
+
+  /// Whether an item changed since its file was last agreed in what the file shows (F21.4).
+  func shows(_ binding: Binding, otherThan row: Item) -> Bool {
+    let now = Showed(row, bodyField: facts.bodyField(of: row.type), names: facts.names, form: binding.form)
+    return binding.showed.map { $0 != now } ?? true
   }
 
   /// A file item of a type the search holds, or one embedded here.
@@ -39,7 +47,10 @@ extension PullPass {
       }
     }
     var path: PathBytes
-    if let embed = embedded[row.id] {
+    if let own, try folder.isHeldBack(row.id) {
+      // The server refused the move: the file stays where the person put it (F19.22).
+      path = own
+    } else if let embed = embedded[row.id] {
       path = embed
     } else if let text = edge?.properties["path"]?.text {
       switch PlacementPath(text) {
@@ -106,11 +117,12 @@ extension PullPass {
 }
 
 extension FolderEngine {
-  /// Placements refused that are held back now (F19.22); one of an item the copy lost is forgotten (F86).
+  /// Placements refused that are held back now (F19.22); one of an item the copy lost is forgotten (F86), and one whose
+  /// item another placement moved since (F19.24).
   func standingRefusals() throws -> Int {
     var count = 0
     for refused in try store.refusedPlacements() {
-      if try copy.item(refused.item) == nil {
+      if try copy.item(refused.item) == nil || !isHeldBack(refused.item) {
         try store.forgetRefusedPlacement(of: refused.item)
       } else {
         count += 1

@@ -6,6 +6,10 @@ extension PullPass {
   func render(
     _ row: Item, _ form: FileForm, existing: [UInt8]?, binding: Binding? = nil, lines: Bool = true
   ) throws -> Result<[UInt8], RenderFailure> {
+    let path = places[row.id]?.path ?? binding?.path ?? .empty
+    do throws(FileError) { try folder.context.door.reached(.render, path.name, in: root) } catch {
+      return .failure(RenderFailure(reason: "its text cannot be made: \(error.reason)"))
+    }
     let body = row.properties[facts.bodyField(of: row.type)]?.text ?? ""
     guard form == .markdown else { return .success(body.bytes) }
     var properties = JSONObject()

@@ -248,7 +248,8 @@ private struct EditBase {
     self.binding = binding
     let line = file.line
     // The bytes before this save: a buffer of another line is not what the folder last agreed with.
-    let showedAll = !waits && binding?.showed == shown && binding?.line == line
+    // What was refused of its tags and state aside: beside an edit that landed they leave the file current (F9.13).
+    let showedAll = !waits && binding?.showedLanded == shown && binding?.line == line
     let held = item.version
     if let line {
       isCurrent = line == held || (showedAll && line < held)

@@ -35,7 +35,7 @@ extension FolderEngine {
   @discardableResult
   func place(_ item: EntityID, at path: PathBytes) throws -> Bool {
     let edge = try placement(of: item)
-    let base = edge.map { Text("\($0.id) \($0.version)") }
+    let base = edge.map(\.placementBase)
     if let edge {
       // A difference of case or form alone is that file's path (F27.4).
       if let held = edge.properties["path"]?.text, case .inside(let there) = PlacementPath(held),
@@ -71,6 +71,13 @@ extension FolderEngine {
     return key.id == refused.key && key.grant == refused.grant
   }
 
+  /// Whether a refused placement of an item holds its file where it is (F19.22): until a placement of it lands, this
+  /// machine's or another's, which gives the item another base (F19.24).
+  func isHeldBack(_ item: EntityID) throws -> Bool {
+    guard let refused = try store.refusedPlacement(of: item) else { return false }
+    return try refused.base == placement(of: item)?.placementBase
+  }
+
   /// Queues the end of this folder's own placement of an item (F44.16). None where the copy holds no such edge, or an end
   /// of it stands in the queue already (F44.18, F44.21).
   /// - Returns: whether one was queued.
@@ -87,6 +94,11 @@ extension FolderEngine {
 
   /// The version of the settings in force (F19.23).
   var settingsVersion: Int { (try? copy.item(folderID))?.version ?? 0 }
+}
+
+extension Edge {
+  /// What a placement is based on: the edge and its version (F19.23).
+  var placementBase: Text { Text("\(id) \(version)") }
 }
 
 extension FolderStore {

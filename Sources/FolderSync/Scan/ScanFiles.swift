@@ -64,6 +64,7 @@ extension ScanPass {
     }
     if let hold = hold(of: file) {
       binding.hold = hold
+      if let hash = file.hash { binding.readHash = hash }
       report.flagged.append(FlaggedFile(file.path, hold.flag, hold.reason))
       return try group { [self] in try record(binding, placing: places ? row : nil) }
     }

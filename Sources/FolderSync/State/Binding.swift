@@ -209,6 +209,23 @@ package struct Binding: Hashable, Sendable {
   package var spentLine: Int { spent.lazy.filter { !$0.whenLanded || $0.write == nil }.map(\.line).max() ?? 0 }
 }
 
+extension Binding {
+  /// What the file showed, less the tags and the state the server refused.
+  package var showedLanded: Showed? {
+    guard var showed, var own = showed.own else { return self.showed }
+    for refusal in refusals {
+      switch refusal.change {
+      case .tag(let tag): own.tags.remove(tag)
+      case .untag(let tag): own.tags.insert(tag)
+      case .state(let state): own.state = state == "archived" ? "active" : "archived"
+      case .edit, .edge, .local: break
+      }
+    }
+    showed.own = own
+    return showed
+  }
+}
+
 /// A save that went as an edit.
 package struct SentText: Hashable, Sendable {
   package var line: Int

@@ -179,6 +179,30 @@ extension FolderEngine {
   private func readKeyWhereRefused() throws {
     guard try !store.refusedPlacements().isEmpty else { return }
     key = readKey()
+    try nameKeyOfRefusals()
+  }
+
+  /// A key unread when a placement was refused is, once readable, the key it was refused to (F19.24).
+  private func nameKeyOfRefusals() throws {
+    guard let key else { return }
+    for var refused in try store.refusedPlacements() where refused.key == nil {
+      refused.key = key.id
+      refused.grant = key.grant
+      try store.refuse(refused)
+    }
+  }
+
+  /// What became of the placements of a drain: those that give way, and those held back for a grant, whose writes leave
+  /// the queue and whose key is read at once, so that a grant given back later is told from this one (F19.23).
+  private func followUp(_ settlement: Settlement, _ report: inout FolderDrain) throws {
+    for entry in settlement.giveWay where try giveWay(entry.edge, entry.item) { report.gaveWay += 1 }
+    report.gaveWay += try giveWayWhereBlocked()
+    if !settlement.heldBack.isEmpty {
+      try commit { for edge in settlement.heldBack { _ = try copy.queue.giveWay(edge: edge) } }
+    }
+    guard try store.refusedPlacements().contains(where: { $0.key == nil }) else { return }
+    if key == nil { key = readKey() }
+    try nameKeyOfRefusals()
   }
 
   func readKey() -> CallingKey? { (try? copy.server.currentKey()).map(CallingKey.init) }
@@ -193,20 +217,24 @@ extension FolderEngine {
     let settlement = Settlement(self)
     report.drain = try drained(settlement)
     report.conflicts = settlement.conflicts
-    for entry in settlement.giveWay where try giveWay(entry.edge, entry.item) { report.gaveWay += 1 }
-    for entry in settlement.remake { try remake(entry.edge, entry.item, entry.body) }
-    report.gaveWay += try giveWayWhereBlocked()
+    try followUp(settlement, &report)
+    for entry in settlement.remake { try remake(entry.edge, entry.item, entry.body, entry.properties) }
     for entry in settlement.overtaken { try decideAnew(entry.write, entry.edge, entry.item) }
-    let rebased = try rebase()
+    // The first blocked edit of each row goes again, the next one after it is answered; one blocked again waits for
+    // another pass (F23.14, F23.15).
+    var givenUp: Set<EntityID> = []
     let deletedAgain = try judgeDeletes()
-    if rebased > 0 || deletedAgain || !settlement.remake.isEmpty, report.drain.unavailable == nil,
-      report.drain.stopped == nil
-    {
-      report.rebased = rebased
+    var drainsAgain = deletedAgain || !settlement.remake.isEmpty
+    while report.drain.unavailable == nil, report.drain.stopped == nil {
+      let resent = try rebase(but: givenUp)
+      guard drainsAgain || !resent.isEmpty else { break }
+      drainsAgain = false
+      report.rebased += resent.count
       let again = Settlement(self)
       report.drain.add(try drained(again))
       report.conflicts += again.conflicts
-      for entry in again.giveWay where try giveWay(entry.edge, entry.item) { report.gaveWay += 1 }
+      try followUp(again, &report)
+      for (item, write) in resent where try copy.queue.write(write)?.verdict?.isSuccess != true { givenUp.insert(item) }
     }
     return report
   }
@@ -261,7 +289,7 @@ extension FolderEngine {
   }
 
   /// Makes the edge a line names, another machine having deleted the one that was to move (F11.29).
-  private func remake(_ edge: EntityID, _ item: EntityID, _ body: JSON?) throws {
+  private func remake(_ edge: EntityID, _ item: EntityID, _ body: JSON?, _ properties: JSONObject) throws {
     guard let binding = try store.binding(of: item), let shown = binding.edges.first(where: { $0.edge == edge }),
       let moved = body?["source_id"]?.text ?? body?["target_id"]?.text, let other = EntityID(moved)
     else { return }
@@ -269,7 +297,9 @@ extension FolderEngine {
     try commit {
       let id = context.ids.next()
       let queued = try copy.queue.createEdge(
-        EdgeDraft(id: id, source: isSource ? item : other, target: isSource ? other : item, type: shown.type))
+        EdgeDraft(
+          id: id, source: isSource ? item : other, target: isSource ? other : item, type: shown.type,
+          properties: properties))
       try store.link(FolderWrite(id: queued.id, item: item, role: .edge, detail: id.text))
       try store.change(item) { binding in
         binding.edges.removeAll { $0.edge == edge }
@@ -291,18 +321,24 @@ extension FolderEngine {
     return count
   }
 
-  /// Sends edits again, as merges on the version the copy holds, whose base the server no longer holds: the first of each
-  /// row in each pass (F23.14). Answers how many.
-  private func rebase() throws -> Int {
-    var rows: Set<EntityID> = []
-    var count = 0
+  /// Queues edits again, as merges on the version the copy holds, whose base the server no longer holds: the first of each
+  /// row (F23.14). Answers the writes they became.
+  private func rebase(but givenUp: Set<EntityID>) throws -> [(item: EntityID, write: EntityID)] {
+    var rows = givenUp
+    var resent: [(item: EntityID, write: EntityID)] = []
     for mine in try store.writes() where mine.role == .edit && !rows.contains(mine.item) {
       guard let write = try copy.queue.write(mine.id), write.blockedReason == .ancestorUnavailable,
-        let properties = write.body?["properties"]?.object, let row = try copy.serverItem(mine.item)
+        let properties = write.body?["properties"]?.object
       else { continue }
       rows.insert(mine.item)
+      // As the server has it now: the copy may not have heard yet of what thinned the base.
+      do throws(MarfaError) { _ = try copy.freshRead(item: mine.item) } catch {
+        if error.isEnvironmental { continue }
+        throw error
+      }
+      guard let row = try copy.serverItem(mine.item) else { continue }
       guard write.baseVersion != row.version, try withdrawn(write) else { continue }
-      try commit {
+      let queued = try commit {
         let queued = try copy.queue.updateItem(mine.item, ItemEdit(properties: properties, version: row.version))
         try store.unlink(mine.id)
         try store.link(FolderWrite(id: queued.id, item: mine.item, role: .edit, detail: mine.detail))
@@ -311,10 +347,11 @@ extension FolderEngine {
             binding.spent[place].write = queued.id
           }
         }
+        return queued.id
       }
-      count += 1
+      resent.append((mine.item, queued))
     }
-    return count
+    return resent
   }
 
   /// Deletes the server refused because the item moved on since: taken back where it changed in what its file showed, so

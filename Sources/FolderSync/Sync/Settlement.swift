@@ -7,10 +7,12 @@ final class Settlement: DrainObserver {
   /// Placements another machine made or moved first (F19.11): edge, item.
   private(set) var giveWay: [(edge: EntityID, item: EntityID)] = []
   /// Moves of edges another machine deleted: made anew (F11.29).
-  private(set) var remake: [(edge: EntityID, item: EntityID, body: JSON?)] = []
+  private(set) var remake: [(edge: EntityID, item: EntityID, body: JSON?, properties: JSONObject)] = []
   /// Changes of edges that another machine changed first: decided anew from what stands now.
   private(set) var overtaken: [(write: EntityID, edge: EntityID, item: EntityID)] = []
   private(set) var conflicts: [ConflictedEdit] = []
+  /// Edges of placements whose grant is missing, to be withdrawn from the queue.
+  private(set) var heldBack: [EntityID] = []
   /// Every verdict seen, for the report of a drain that ended with the copy's read view (F9.4, F11.26).
   private var seen: [DrainReport.Entry] = []
 
@@ -34,12 +36,40 @@ final class Settlement: DrainObserver {
     switch verdict {
     case .accepted, .merged, .conflicted: try landed(mine, write, entry)
     case .refused: try refused(mine, write, entry)
-    case .blocked:
-      // A change of an edge another machine changed first (F-W8's 409).
-      guard entry.reason == Text(BlockedReason.conflictUnresolved.rawValue), let edge = write.edgeID else { return }
-      if mine.role == .edge { overtaken.append((mine.id, edge, mine.item)) }
+    case .blocked: try blocked(mine, write, entry)
     case .dead: break
     }
+  }
+
+  // MARK: Blocked
+
+  /// A placement whose grant is missing is held back by the folder, not by the queue, so that it goes again by F19.23
+  /// alone. Whatever else is blocked waits in the queue; one made on a place that moved gives way after the drain.
+  private func blocked(_ mine: FolderWrite, _ write: QueuedWrite, _ entry: DrainReport.Entry) throws {
+    guard let edge = write.edgeID else { return }
+    // A change of an edge another machine changed first (F-W8's 409).
+    if mine.role == .edge, write.blockedReason == .conflictUnresolved { overtaken.append((mine.id, edge, mine.item)) }
+    guard mine.role == .placement else { return }
+    switch write.blockedReason {
+    case .credentialRefused where entry.refusal?.grant != nil:
+      try refuse(mine, write, entry)
+      heldBack.append(edge)
+    default: break
+    }
+  }
+
+  /// Remembers a placement the server refused, with what it was refused by (F19.23).
+  private func refuse(_ mine: FolderWrite, _ write: QueuedWrite, _ entry: DrainReport.Entry) throws {
+    let base = write.edgeID.flatMap { try? folder.copy.serverEdge($0) }
+    try folder.store.refuse(
+      RefusedPlacement(
+        item: mine.item, path: PathBytes(mine.detail), key: folder.key?.id, grant: folder.key?.grant,
+        settings: folder.settingsVersion, base: base.map(\.placementBase), reason: reason(entry)))
+  }
+
+  private func reason(_ entry: DrainReport.Entry) -> String {
+    [entry.refusal?.code?.string, entry.refusal?.message?.string ?? entry.reason?.string].compactMap { $0 }
+      .joined(separator: ": ")
   }
 
   // MARK: Landed
@@ -88,8 +118,7 @@ final class Settlement: DrainObserver {
   private func refused(_ mine: FolderWrite, _ write: QueuedWrite, _ entry: DrainReport.Entry) throws {
     let store = folder.store
     let code = entry.refusal?.code
-    let reason = [code?.string, entry.refusal?.message?.string ?? entry.reason?.string].compactMap { $0 }
-      .joined(separator: ": ")
+    let reason = reason(entry)
     // A write refused only because another was is no refusal of its own (F38.6).
     let isOwn = code != nil
     try store.unlink(mine.id)
@@ -100,16 +129,14 @@ final class Settlement: DrainObserver {
         if let edge = write.edgeID { giveWay.append((edge, mine.item)) }
         return
       }
-      let edge = write.edgeID.flatMap { try? folder.copy.edge($0) }
-      try store.refuse(
-        RefusedPlacement(
-          item: mine.item, path: PathBytes(mine.detail), key: folder.key?.id, grant: folder.key?.grant,
-          settings: folder.settingsVersion, base: edge.map { Text("\($0.id) \($0.version)") }, reason: reason))
+      try refuse(mine, write, entry)
     case .end, .delete, .restore, .upload: return
     case .edge:
       if code == "edge_not_found", write.kind == .deleteEdge { return }
       if code == "edge_not_found", write.kind == .updateEdge, let edge = write.edgeID {
-        remake.append((edge, mine.item, write.body))
+        // With the properties the copy held.
+        let held = try folder.copy.serverEdge(edge)?.properties ?? JSONObject()
+        remake.append((edge, mine.item, write.body, held))
         return
       }
       guard let edge = write.edgeID else { return }

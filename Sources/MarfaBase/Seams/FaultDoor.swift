@@ -16,6 +16,8 @@ public enum FaultPoint: Sendable, Hashable {
   case copy
   /// That copy is about to be published.
   case copyPublish
+  /// The text of a document is about to be made.
+  case render
   /// A listed file is about to be looked at by the walk.
   case walk
 }
@@ -88,6 +90,7 @@ public enum TestFault: Sendable {
           throw FileError(code: EIO, operation: fault == "copy-failure" ? "copy" : "sync", path: name)
         case ("attribute-failure", .attributes):
           throw FileError(code: EOPNOTSUPP, operation: "set attribute", path: name)
+        case ("render-failure", .render): throw FileError(code: EIO, operation: "render", path: name)
         case ("landing-rename", .rename): throw FileError(code: EXDEV, operation: "rename", path: name)
         case ("crash-before-rename", .rename), ("crash-before-copy-publish", .copyPublish): kill(getpid(), SIGKILL)
         case ("create-before-rename", .rename), ("save-before-last-look", .lastLook),
