@@ -181,6 +181,7 @@ final class World {
   private func sync(_ machine: Machine) throws -> String {
     do {
       guard case .pushed(let push) = try machine.run({ try $0.push(Machine.root) }) else { return "waiting" }
+      machine.held = Set((push.scan.flagged + (push.pull?.flagged ?? [])).map(\.path))
       return World.words(push)
     } catch let error as MarfaError where error.isEnvironmental {
       return error.code.rawValue
