@@ -136,7 +136,7 @@ struct DecisionTests {
     #expect(unnumbered("(2).md") == "(2).md")
   }
 
-  @Test("F-S361 a removal is large past both bounds")
+  @Test("F361 in part: a removal is large past both bounds")
   func large() {
     func large(_ count: Int, _ bound: Int) -> Bool { isLargeRemoval(count, ofBound: bound, files: 10, fraction: 0.25) }
     #expect(!large(10, 12) && large(11, 12) && !large(11, 44) && large(12, 44))

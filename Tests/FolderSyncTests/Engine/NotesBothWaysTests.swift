@@ -264,7 +264,7 @@ struct NotesBothWaysTests {
     try quiet(machine)
   }
 
-  @Test("F-S10.1 unreadable frontmatter is held, not sent; mended, it goes")
+  @Test("F10.1 in part: unreadable frontmatter is held, not sent; mended, it goes")
   func unreadable() throws {
     try machine.add(folder)
     try machine.write("Plan.md", "Words.\n")
@@ -396,7 +396,7 @@ struct NotesBothWaysTests {
     #expect(try bench.titles() == ["Held"])
   }
 
-  @Test("F-S32.1 a file the folder did not write is never written over")
+  @Test("F32.1 in part: a file the folder did not write is never written over")
   func foreignFile() throws {
     try bench.item("Held")
     try machine.add(folder)
@@ -412,7 +412,7 @@ struct NotesBothWaysTests {
     try quiet(machine)
   }
 
-  @Test("F-S22.2 a directory that went is not read as deletes")
+  @Test("F22.2 in part: a directory that went is not read as deletes")
   func rootGone() throws {
     try machine.add(folder)
     try machine.write("Plan.md", "Words.\n")
@@ -426,7 +426,7 @@ struct NotesBothWaysTests {
     #expect(try bench.titles() == ["Plan"])
   }
 
-  @Test("F-S300 a removed folder keeps its files")
+  @Test("F300 in part: a removed folder keeps its files")
   func removed() throws {
     try machine.add(folder)
     try machine.write("Plan.md", "Words.\n")
@@ -437,7 +437,7 @@ struct NotesBothWaysTests {
     #expect(machine.disk.text(machine.root.appending(".marfa/folder.yaml")) == nil)
   }
 
-  @Test("F-S1.7 an edit of folder.yaml is sent and in force for the rest of the push")
+  @Test("F1.7 in part: an edit of folder.yaml is sent and in force for the rest of the push")
   func settingsEdit() throws {
     try machine.add(folder)
     let path = machine.root.appending(".marfa/folder.yaml")
@@ -452,7 +452,7 @@ struct NotesBothWaysTests {
     try quiet(machine)
   }
 
-  @Test("F-S33 two new files that name each other make one edge each way")
+  @Test("F33 in part: two new files that name each other make one edge each way")
   func links() throws {
     try machine.add(folder)
     try machine.write("A.md", "See [[B]].\n")
@@ -469,7 +469,7 @@ struct NotesBothWaysTests {
     try quiet(machine)
   }
 
-  @Test("F-S11.2 a child-of line is the parent's edge, and a changed one moves it")
+  @Test("F11.2 in part: a child-of line is the parent's edge, and a changed one moves it")
   func parents() throws {
     try bench.item("Project")
     try bench.item("Other")

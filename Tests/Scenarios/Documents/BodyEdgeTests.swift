@@ -161,7 +161,7 @@ struct BodyEdgeTests {
   }
 
   @Test(
-    "F-S12.8 embedded pictures go, bytes first, with edges and no line; a loose one is skipped; dropped, one is unmatched"
+    "F12.8 in part: embedded pictures go, bytes first, with edges and no line; a loose one is skipped; dropped, one is unmatched"
   )
   func embeds() throws {
     let desk = try held(["Alpha", "Beta"])

@@ -409,7 +409,7 @@ struct IdentityTests {
     #expect(texts == ["Ana's bytes", "Ana's.\n", "Ben's bytes", "Ben's.\n"])
   }
 
-  @Test("F-S18.1 the same file present at start and arriving later makes equal creates but for the id")
+  @Test("F18.1 in part: the same file present at start and arriving later makes equal creates but for the id")
   func equalCreates() throws {
     func create(late: Bool) throws -> JSON {
       let bench = try FolderBench()

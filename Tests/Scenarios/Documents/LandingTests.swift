@@ -164,7 +164,7 @@ struct LandingScenarioTests {
     #expect(try desk.properties(desk.folder)["title"] == "Renamed")
   }
 
-  @Test("F-S20.10 a person's save at the last moment stays: over a file to be taken away, rewritten or moved")
+  @Test("F20.10 in part: a person's save at the last moment stays: over a file to be taken away, rewritten or moved")
   func savedAtTheLastMoment() throws {
     let desk = try held(["Away", "Changed", "Moved"])
     let (away, changed, moved) = (try desk.id("Away"), try desk.id("Changed"), try desk.id("Moved"))

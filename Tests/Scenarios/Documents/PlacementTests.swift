@@ -90,7 +90,7 @@ struct PlacementTests {
     #expect(try desk.edges(id, type: "in-folder").count == 1)
   }
 
-  @Test("F-S19.6 the older keep contested paths, the rest take the next free numbers, unsafe ones are outside and left")
+  @Test("F19.14: the older keep contested paths, the rest take the next free numbers, unsafe ones are outside and left")
   func contested() throws {
     let desk = try Desk()
     func placed(_ title: Text, _ path: String) throws -> EntityID {
@@ -180,7 +180,7 @@ struct PlacementTests {
     return (desk, ben, try desk.id("A"))
   }
 
-  @Test("F-S19.9 where both move one file the second gives way, follows, and leaves no blocked row")
+  @Test("F19.9 in part: where both move one file the second gives way, follows, and leaves no blocked row")
   func givesWay() throws {
     let (desk, ben, id) = try shared()
     try desk.machine.rename("A.md", to: "Ana.md")

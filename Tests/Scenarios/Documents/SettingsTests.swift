@@ -121,7 +121,7 @@ struct SettingsScenarioTests {
     }
   }
 
-  @Test("F-S1.7 a default tag appended goes as one change of defaults, and the same push's new file takes it")
+  @Test("F1.7 in part: a default tag appended goes as one change of defaults, and the same push's new file takes it")
   func appended() throws {
     let desk = try Desk(["title": "Notes", "search": ["types": ["core.note"]], "defaults": ["tags": ["one"]]])
     _ = try desk.push()
@@ -200,7 +200,7 @@ struct SettingsScenarioTests {
   }
 
   @Test(
-    "F-S1.12 a comment or the text in force at an older line sends nothing; a changed or missing one sends all it names"
+    "F1.12 in part: a comment or the text in force at an older line sends nothing; a changed or missing one sends all it names"
   )
   func commentsAndOlder() throws {
     let desk = try Desk(["title": "Notes", "search": ["types": ["core.note"]], "include": ["*.md"]])

@@ -40,7 +40,7 @@ struct SpentLineTests {
     }
   }
 
-  @Test("F-S23.7 a line a pull wrote over a waiting edit is spent once that lands, and not where it is refused")
+  @Test("F23.7 in part: a line a pull wrote over a waiting edit is spent once that lands, and not where it is refused")
   func writtenOverWaiting() throws {
     for isRefused in [false, true] {
       let (desk, id) = try held()
@@ -151,7 +151,7 @@ struct SpentLineTests {
     #expect(try desk.push().sent.isEmpty)
   }
 
-  @Test("F-S20.9 a settings file that cannot be written is said, other files are written, and later it is")
+  @Test("F20.9 in part: a settings file that cannot be written is said, other files are written, and later it is")
   func settingsUnwritten() throws {
     let (desk, id) = try held()
     try desk.bench.ask("PATCH", "/folders/\(desk.folder)", ["version": 1, "title": "Renamed"])
@@ -213,7 +213,7 @@ struct SpentLineTests {
     #expect(try desk.placed(desk.id("B")) == "B.md" && desk.placed(desk.id("C")) == "C.md")
   }
 
-  @Test("F-S23.3 with the base thinned two saves go at 1, 1, 2 and 3 as merges; the old text once more rebases nothing")
+  @Test("F23.14: with the base thinned two saves go at 1, 1, 2 and 3 as merges; the old text once more rebases nothing")
   func thinned() throws {
     let (desk, id) = try held()
     let old = try desk.machine.need("A.md")
