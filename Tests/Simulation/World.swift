@@ -181,7 +181,9 @@ final class World {
   private func sync(_ machine: Machine) throws -> String {
     do {
       guard case .pushed(let push) = try machine.run({ try $0.push(Machine.root) }) else { return "waiting" }
-      machine.held = Set((push.scan.flagged + (push.pull?.flagged ?? [])).map(\.path))
+      let flagged = push.scan.flagged + (push.pull?.flagged ?? [])
+      machine.held = Set(flagged.map(\.path))
+      machine.heldItems = Set(flagged.compactMap(\.item))
       return World.words(push)
     } catch let error as MarfaError where error.isEnvironmental {
       return error.code.rawValue
@@ -279,6 +281,23 @@ final class World {
               id: item["id"]?.text ?? "", state: item["state"]?.text ?? "",
               title: item["properties"]?["title"]?.text ?? "", body: item["properties"]?["body"]?.text?.string ?? "",
               isConflictedCopy: copies.contains(item["id"]?.text ?? "")))
+        }
+        cursor = page["next_cursor"]?.text
+      } while cursor != nil
+    }
+    return found
+  }
+
+  /// Every word of the items' earlier versions.
+  func history(of items: [Held]) throws -> Set<String> {
+    var found: Set<String> = []
+    for item in items where item.state != "trashed" {
+      var cursor: Text?
+      repeat {
+        let page = try World.ask(
+          instance, "GET", "/items/\(item.id)/versions?limit=200" + (cursor.map { "&cursor=\($0)" } ?? ""))
+        for row in page["data"]?.array ?? [] {
+          found.formUnion(Words.found(in: row["properties"]?["body"]?.text?.string ?? ""))
         }
         cursor = page["next_cursor"]?.text
       } while cursor != nil
