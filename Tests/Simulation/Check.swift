@@ -43,7 +43,7 @@ extension World {
     var lost = words.saved.filter { !findable.contains($0) && !words.overwritten.contains($0) }
     if !lost.isEmpty {
       // A save from a spent line goes over what others wrote since (F23.6): their words stand in the history.
-      let history = try self.history(of: items)
+      let history = try self.history()
       lost.removeAll { history.contains($0) }
     }
     if !lost.isEmpty { throw Violation(words: "words are gone: \(lost.prefix(5))") }

@@ -15,6 +15,7 @@ final class World {
 
   let clock = ManualClock()
   let instance: Instance
+  private let database: Database
   let folder: EntityID
   private(set) var machines: [Machine] = []
   private(set) var words = Words()
@@ -25,8 +26,9 @@ final class World {
   init(_ options: Options) throws {
     trace = Trace(verbose: options.verbose)
     let clock = clock
+    database = try Database(path: ":memory:", mode: .create)
     instance = try Instance(
-      database: try Database(path: ":memory:", mode: .create), blobs: MemoryBlobs(), clock: clock,
+      database: database, blobs: MemoryBlobs(), clock: clock,
       ids: SeededIds(clock: clock, seed: options.seed), ownerKey: World.ownerKey)
     let row = try World.ask(
       instance, "POST", "/folders", ["title": "Notes", "search": ["types": ["core.note"]]])
@@ -288,20 +290,11 @@ final class World {
     return found
   }
 
-  /// Every word of the items' earlier versions.
-  func history(of items: [Held]) throws -> Set<String> {
-    var found: Set<String> = []
-    for item in items where item.state != "trashed" {
-      var cursor: Text?
-      repeat {
-        let page = try World.ask(
-          instance, "GET", "/items/\(item.id)/versions?limit=200" + (cursor.map { "&cursor=\($0)" } ?? ""))
-        for row in page["data"]?.array ?? [] {
-          found.formUnion(Words.found(in: row["properties"]?["body"]?.text?.string ?? ""))
-        }
-        cursor = page["next_cursor"]?.text
-      } while cursor != nil
+  /// Every word of the items' earlier versions, those in the bin too: a restore brings their history back (V3.3).
+  func history() throws -> Set<String> {
+    try database.all("SELECT properties FROM snapshot") { $0.text(0) }.reduce(into: []) { found, properties in
+      let body = (try? JSON(parsing: properties.bytes))?["body"]?.text?.string ?? ""
+      found.formUnion(Words.found(in: body))
     }
-    return found
   }
 }
