@@ -96,6 +96,9 @@ struct Reply {
     Reply(status: refusal.status, body: refusal.body, headers: refusal.headers, code: refusal.code)
   }
 
+  /// Whether it hands back the row a stale write met: never as a page (versions.md 5).
+  var isConflict: Bool { code == "version_conflict" || code == "ancestor_unavailable" }
+
   /// Whether a matching read view is certified on it (RV6.3, RV6.4).
   func isCertified(_ door: Door) -> Bool {
     switch (status, code) {

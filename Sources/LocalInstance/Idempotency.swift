@@ -1,10 +1,37 @@
 import MarfaBase
 
+/// A key of one credential under which a request is being worked on.
+struct Claim: Hashable {
+  var credential: EntityID
+  var name: String
+
+  static func == (left: Claim, right: Claim) -> Bool {
+    left.credential == right.credential && left.name.utf8.elementsEqual(right.name.utf8)
+  }
+
+  func hash(into hasher: inout Hasher) {
+    hasher.combine(credential)
+    for byte in name.utf8 { hasher.combine(byte) }
+  }
+}
+
 /// Answers kept under idempotency keys (I24, ER3).
 extension Instance {
+  /// Claims a key for a request. An answer is kept in the transaction of what it answers, so a claim needs to last no
+  /// longer than the request, and dies with the process that worked on it.
+  func take(_ claim: Claim) throws -> Claim {
+    let now = clock.monotonic
+    if let since = claims[claim], now < since + 60_000_000_000 {
+      throw Refusal(409, "idempotency_key_in_flight", "A request under that idempotency key is being worked on.")
+    }
+    claims[claim] = now
+    return claim
+  }
+
   private func fingerprint(_ call: Call) -> String {
     var hasher = ContentHasher()
-    for part in [call.method, call.request.target, call.isJSON ? "json" : "other"] {
+    // The contract's number is part of it: after a move to another, the key is another request's (I24.5).
+    for part in [call.method, call.request.target, call.isJSON ? "json" : "other", "contract 0"] {
       hasher.update(Array("\(part.utf8.count):\(part)\n".utf8))
     }
     hasher.update(call.request.body)
@@ -37,7 +64,7 @@ extension Instance {
   func keepAnswer(_ reply: Reply, _ name: String, _ call: Call) throws {
     if reply.status == 401 || reply.status == 403 || reply.status >= 500 { return }
     try database.run(
-      "INSERT INTO answer (credential, name, request, status, code, body, at, grants) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+      "INSERT OR REPLACE INTO answer (credential, name, request, status, code, body, at, grants) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
       call.credential.id, name, fingerprint(call), reply.status, reply.code,
       reply.body.count > 1_048_576 ? nil : reply.body, clock.now, call.grantsSpelling)
   }

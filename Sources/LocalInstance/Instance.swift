@@ -15,7 +15,13 @@ public final class Instance {
   /// The identity of the data, made with the database (IN1.2).
   public let instanceID: EntityID
   /// Settings a test or the command may turn.
-  public var settings = InstanceSettings()
+  public var settings = InstanceSettings() {
+    didSet {
+      if settings.busyBudget != oldValue.busyBudget {
+        try? database.execute("PRAGMA busy_timeout = \(max(0, settings.busyBudget))")
+      }
+    }
+  }
   /// Called after a commit that announced something, on the instance's thread: the shell then asks its streams.
   public var onEvents: (() -> Void)?
 
@@ -29,7 +35,11 @@ public final class Instance {
   var signIn = SignInState()
   private var announced = false
   private var isInBatch = false
-  private var nextSweep: UInt64 = 0
+  var housekeeping: Housekeeping
+  /// Requests under an idempotency key that are being worked on, and since when (ER3.4).
+  var claims: [Claim: UInt64] = [:]
+  /// Who asked for a job that has not ended, for apps, whose grants are held in memory.
+  var jobCredentials: [EntityID: Credential] = [:]
 
   /// Opens an instance over its database, making the tables in a fresh one.
   /// - Parameters:
@@ -43,6 +53,7 @@ public final class Instance {
     self.blobs = blobs
     self.clock = clock
     self.ids = ids
+    housekeeping = Housekeeping(from: clock.monotonic)
     try Schema.open(database) { ids.next() }
     guard let id = try database.one("SELECT value FROM meta WHERE name = 'instance_id'", read: { $0.id(0) }), let id
     else { throw InstanceError.foreignDatabase(Schema.number) }
@@ -63,8 +74,15 @@ public final class Instance {
     do {
       return try answer(call)
     } catch {
-      return .whole(finish(.refused(Refusal.of(error)), call))
+      return .whole(finish(.refused(refusal(error)), call))
     }
+  }
+
+  /// What an error is answered as, told with this instance's budget (ER4.2).
+  func refusal(_ error: any Error) -> Refusal {
+    var refusal = Refusal.of(error)
+    if refusal.code == "write_contention" { refusal.details = ["budget_ms": .int(settings.busyBudget)] }
+    return refusal
   }
 
   /// Runs `work`, whose `handle` calls share one durable commit, each a savepoint of it (group commit). The answers are
@@ -83,14 +101,13 @@ public final class Instance {
     tellAnnounced()
   }
 
-  /// Does what is due: heartbeats and ended credentials of streams, retention, indexing. Call it about once a second.
+  /// Does what is due: heartbeats and ended credentials of streams, bulk jobs, housekeeping, indexing. Call it about once
+  /// a second.
   public func tick() {
     for stream in streams { stream.beat() }
     indexPending(atMost: 200)
-    if clock.monotonic >= nextSweep {
-      nextSweep = clock.monotonic + 3_600_000_000_000
-      try? sweep()
-    }
+    runBulkJobs()
+    keepHouse()
     if streams.contains(where: \.hasSomething) { onEvents?() }
   }
 
@@ -126,12 +143,13 @@ public final class Instance {
     }
     var reply: Reply
     if door.isWrite {
-      if call.request.body.count > 1_048_576, !door.takesBytes {
-        throw Refusal(413, "request_too_large", "A JSON body has at most 1,048,576 bytes.")
+      let most = door.isBulk ? 16_777_216 : 1_048_576
+      if call.request.body.count > most, !door.takesBytes {
+        throw Refusal(413, "request_too_large", "A JSON body has at most \(most) bytes here.")
       }
       reply = try write(call, door)
     } else {
-      do { reply = try door.run(self, call) } catch { reply = .refused(Refusal.of(error)) }
+      do { reply = try door.run(self, call) } catch { reply = .refused(refusal(error)) }
     }
     if certifies, reply.isCertified(door) {
       reply.headers.append(HTTPHeader("X-Marfa-Read-View", readView(call.credential)))
@@ -146,6 +164,8 @@ public final class Instance {
     if let name, name.isEmpty || name.utf16.count > 255 {
       throw Refusal.invalid("Idempotency-Key", "An idempotency key has 1 to 255 characters.")
     }
+    let claim = try name.map { try take(Claim(credential: call.credential.id, name: $0)) }
+    defer { if let claim { claims[claim] = nil } }
     do {
       let reply = try database.transaction { () throws -> Reply in
         call.idempotencyKey = name
@@ -154,7 +174,7 @@ public final class Instance {
         do {
           reply = try database.transaction { try door.run(self, call) }
         } catch {
-          let refusal = Refusal.of(error)
+          let refusal = refusal(error)
           try forgetCaches()
           if refusal.status >= 500 { throw refusal }
           reply = .refused(refusal)
@@ -189,7 +209,7 @@ public final class Instance {
   /// Notes that the transaction under way announces something.
   func noteAnnounced() { announced = true }
 
-  private func tellAnnounced() {
+  func tellAnnounced() {
     guard announced, !isInBatch else { return }
     announced = false
     catalogTouched = false
@@ -212,7 +232,7 @@ public final class Instance {
   func finish(_ reply: Reply, _ call: Call) -> HTTPResponse {
     var response = HTTPResponse(status: reply.status, headers: reply.headers, body: reply.body)
     if !reply.isBare {
-      if reply.code != nil, call.prefersPage {
+      if reply.code != nil, call.prefersPage, !reply.isConflict {
         response.body = Array("<!doctype html><title>\(reply.status)</title><h1>\(reply.status)</h1>".utf8)
         response.headers.append(HTTPHeader("Content-Type", "text/html; charset=utf-8"))
       } else {
@@ -235,6 +255,11 @@ public struct InstanceSettings: Sendable {
   public var requestsPerMinute: Int?
   /// Streams open at once; 0 is no limit (EV18.1).
   public var maximumViewers = 0
+  /// Days an item stays in the bin before the retention job purges it; nil keeps it for ever. A decision of ours: nobody's
+  /// words are destroyed by an instance nobody told to.
+  public var trashRetentionDays: Int?
+  /// Milliseconds a busy database is waited for (ER4.2).
+  public var busyBudget = 5000
   /// Bytes an upload must leave free (B2.5).
   public var diskReserve = 134_217_728
   /// Seconds an access token lives (K18.2).

@@ -1,83 +1,134 @@
 import MarfaBase
 
+/// A create as its body asks for it, its shape judged (I16.1).
+struct ItemCreation {
+  var type: Text
+  var properties: JSONObject
+  var id: EntityID?
+  var occurred: Timestamp?
+  var tier: Text?
+  var tags: [Text]?
+  var edges: [(type: Text, targets: [EntityID])]?
+  var source: Text?
+  var sourceID: Text?
+  var latitude: Text?
+  var longitude: Text?
+  var version: Int?
+  var state: Text
+
+  init(_ object: JSONObject) throws {
+    let body = ItemBody(object: object)
+    guard let typeValue = object["type"], !typeValue.isNull else { throw Refusal.missing("type") }
+    guard let type = typeValue.text, isTypeIdentifier(type) else {
+      throw Refusal.invalid("type", "type is not a type identifier.")
+    }
+    self.type = type
+    properties = try body.properties() ?? JSONObject()
+    if let text = try body.text("id") {
+      guard let named = strictID(text) else { throw Refusal.invalidID }
+      id = named
+    }
+    occurred = try body.occurred() ?? nil
+    tier = try body.tier()
+    tags = try body.tags()
+    edges = try body.edges()
+    source = try body.text("source")
+    sourceID = try body.text("source_id")
+    latitude = try body.coordinate("capture_latitude")
+    longitude = try body.coordinate("capture_longitude")
+    version = try body.version()
+    state = try body.text("state") ?? "active"
+  }
+}
+
+/// What a create does where a row is held already (I30).
+enum CreationMode {
+  case upsert, createOnly
+}
+
+/// What came of a create.
+enum CreationOutcome {
+  case created(ItemRow)
+  case updated(ItemRow)
+  /// Nothing was written; the reason is a bulk answer's. No row is told where the key may not read it.
+  case held(ItemRow?, reason: Text)
+}
+
 /// `POST /items`: creates, acknowledged repeats and natural-key upserts (I1 to I16, V10, V31).
 extension Instance {
   func createItem(_ call: Call) throws -> Reply {
     try call.credential.requireSomeType()
     try call.query.declare([])
-    let body = ItemBody(object: try call.object())
-    guard let typeValue = body.object["type"], !typeValue.isNull else { throw Refusal.missing("type") }
-    guard let type = typeValue.text, isTypeIdentifier(type) else {
-      throw Refusal.invalid("type", "type is not a type identifier.")
+    let creation = try ItemCreation(try call.object())
+    let source = try admit(creation, call)
+    switch try create(creation, source: source, call) {
+    case .created(let row): return try itemReply(201, row, call)
+    case .updated(let row): return try itemReply(200, row, call)
+    case .held(let row, _):
+      // A create that wrote nothing (I3.1, I5.9). In this mode what is held and may not be read was refused.
+      guard let row else { throw Refusal.itemNotFound }
+      return try itemReply(200, row, call, extra: ",\"acknowledged\":true")
     }
-    let sent = try body.properties() ?? JSONObject()
-    var id: EntityID?
-    if let text = try body.text("id") {
-      guard let named = strictID(text) else { throw Refusal.invalidID }
-      id = named
-    }
-    let occurred = try body.occurred() ?? nil
-    let tier = try body.tier()
-    let tags = try body.tags()
-    let edges = try body.edges()
-    let sourceID = try body.text("source_id")
-    let latitude = try body.coordinate("capture_latitude")
-    let longitude = try body.coordinate("capture_longitude")
-    let version = try body.version()
-    let state = try body.text("state") ?? "active"
+  }
 
-    if isSystem(type) { throw Refusal.systemRow }
-    try call.credential.requireWrite(type)
-    call.needs.types.append(type)
-    let source = try body.text("source") ?? call.credential.source
+  /// The grant on the type, and the source it resolves to (I4, I15, I16).
+  func admit(_ creation: ItemCreation, _ call: Call) throws -> Text {
+    if isSystem(creation.type) { throw Refusal.systemRow }
+    try call.credential.requireWrite(creation.type)
+    call.needs.types.append(creation.type)
+    let source = creation.source ?? call.credential.source
     guard call.credential.claims(source) else { throw Refusal.source(source) }
     call.needs.sources.append(source)
-
-    if let sourceID, let held = try item(source: source, sourceID: sourceID) {
-      return try upsert(
-        held, type: type, id: id, body: body, sent: sent, occurred: occurred, tier: tier, tags: tags, edges: edges,
-        version: version, call)
+    if let allowed = settings.sourceAllowList[creation.type], !allowed.contains(source) {
+      throw Refusal(
+        403, "forbidden", "The type takes no items of that source.",
+        [
+          "type": .string(creation.type), "source": .string(source), "allowed": .array(allowed.map(JSON.string)),
+        ])
     }
-    if let id, let held = try item(id) {
-      guard call.credential.reads(held.type) else {
-        throw Refusal(409, "conflict", "The id is in use.")
-      }
+    return source
+  }
+
+  func create(
+    _ creation: ItemCreation, source: Text, mode: CreationMode = .upsert, _ call: Call
+  ) throws -> CreationOutcome {
+    let type = creation.type
+    if let sourceID = creation.sourceID, let held = try item(source: source, sourceID: sourceID) {
+      let isReadable = call.credential.reads(held.type) && !isSystem(held.type)
+      if mode == .createOnly, !isReadable { return .held(nil, reason: "duplicate_source") }
+      guard isReadable else { throw Refusal(403, "type_not_permitted", "The natural key is in use.") }
+      if held.isTrashed, held.type == type { return .held(held, reason: "trashed") }
+      if mode == .createOnly { return .held(held, reason: "duplicate_source") }
+      return .updated(try upsert(creation, onto: held, call))
+    }
+    if let id = creation.id, let held = try item(id) {
+      guard call.credential.reads(held.type) else { throw Refusal(409, "conflict", "The id is in use.") }
       guard held.type == type else {
         throw Refusal(409, "id_reused", "The id is an item of another type.", ["differs": ["type"]])
       }
-      return try acknowledge(held, call)
+      return .held(held, reason: held.isTrashed ? "trashed" : "duplicate_id")
     }
     guard let resolved = catalog.type(type) else { throw Refusal.unknownType(type) }
-    if let allowed = settings.sourceAllowList[type], !allowed.contains(source) {
-      throw Refusal(
-        403, "forbidden", "The type takes no items of that source.",
-        ["type": .string(type), "source": .string(source), "allowed": .array(allowed.map(JSON.string))])
-    }
-    guard ["active", "archived", "trashed"].contains(state) else {
+    guard ["active", "archived", "trashed"].contains(creation.state) else {
       throw Refusal.invalid("state", "A new item is active, archived or trashed.")
     }
     let now = clock.now
-    let made = id ?? ids.next()
-    let standing = try takeStanding(sent, owner: made, place: "", held: nil, call)
-    var settled = sent
+    let made = creation.id ?? ids.next()
+    let standing = try takeStanding(creation.properties, owner: made, place: "", held: nil, call)
+    var settled = creation.properties
     try settleFile(&settled, type, standing)
     let properties = firstProperties(settled, resolved)
     try rules(resolved).judge(properties)
     var row = ItemRow(
-      id: made, type: type, state: state, tier: tier ?? call.credential.defaultTier,
-      schemaVersion: resolved.version, source: source, sourceID: sourceID, latitude: latitude, longitude: longitude,
-      occurred: occurred ?? now, created: now, updated: now, properties: JSON.object(ordered(properties)).write(),
-      tags: tagText(tags ?? []))
+      id: made, type: type, state: creation.state, tier: creation.tier ?? call.credential.defaultTier,
+      schemaVersion: resolved.version, source: source, sourceID: creation.sourceID, latitude: creation.latitude,
+      longitude: creation.longitude, occurred: creation.occurred ?? now, created: now, updated: now,
+      properties: JSON.object(ordered(properties)).write(), tags: tagText(creation.tags ?? []))
     try judgeLink(row)
     try insert(&row)
     try standing.write(database)
-    if let edges { try replaceEdges(of: row, edges, call) }
-    return try itemReply(201, row, call)
-  }
-
-  /// A create that wrote nothing (I3.1, I5.9).
-  private func acknowledge(_ row: ItemRow, _ call: Call) throws -> Reply {
-    try itemReply(200, row, call, extra: ",\"acknowledged\":true")
+    if let edges = creation.edges { try replaceEdges(of: row, edges, call) }
+    return .created(row)
   }
 
   /// The type's fields in the type's order, then the others as sent; nulls of optional fields left out (I46.1, I14.3).
@@ -99,15 +150,9 @@ extension Instance {
     PropertyRules(type: type, isStrict: settings.strictTypes.contains(type.id))
   }
 
-  private func upsert(
-    _ held: ItemRow, type: Text, id: EntityID?, body: ItemBody, sent: JSONObject, occurred: Timestamp?, tier: Text?,
-    tags: [Text]?, edges: [(type: Text, targets: [EntityID])]?, version: Int?, _ call: Call
-  ) throws -> Reply {
-    guard call.credential.reads(held.type), !isSystem(held.type) else {
-      throw Refusal(403, "type_not_permitted", "The natural key is in use.")
-    }
-    if held.isTrashed, held.type == type { return try acknowledge(held, call) }
-    if let id, id != held.id {
+  /// The natural key names a row: the create is an update of it (I5, V31.1).
+  private func upsert(_ creation: ItemCreation, onto held: ItemRow, _ call: Call) throws -> ItemRow {
+    if let id = creation.id, id != held.id {
       throw Refusal(
         400, "validation_error", "The natural key is another item's.",
         [
@@ -116,13 +161,14 @@ extension Instance {
           "errors": [["path": "id", "message": "The natural key is another item's."]],
         ])
     }
-    guard held.type == type else {
+    guard held.type == creation.type else {
       throw Refusal(409, "type_mismatch", "The natural key is an item of another type.")
     }
-    if let edges { try judgeTargets(edges, call) }
+    if let edges = creation.edges { try judgeTargets(edges, call) }
     let write = ItemWrite(
-      base: version ?? held.version, properties: sent, isReplace: false, type: nil, tier: tier,
-      occurred: occurred.map { .some($0) }, sourceID: nil, edges: edges, resolves: false, tags: tags)
-    return try itemReply(200, try apply(write, to: held, call).row, call)
+      base: creation.version ?? held.version, properties: creation.properties, isReplace: false, type: nil,
+      tier: creation.tier, occurred: creation.occurred.map { .some($0) }, sourceID: nil, edges: creation.edges,
+      resolves: false, tags: creation.tags)
+    return try apply(write, to: held, call).row
   }
 }

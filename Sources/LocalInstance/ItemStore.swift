@@ -43,6 +43,7 @@ extension Instance {
     try indexProperties(row)
     try indexTags(row)
     try database.run("INSERT OR IGNORE INTO unindexed VALUES (?)", row.seq)
+    try clearTombstones(heldBy: row, link: link(of: row))
     try announce(&row, kind)
   }
 
@@ -75,6 +76,9 @@ extension Instance {
     if retyped || row.properties != old.properties || row.tags != old.tags {
       try database.run("INSERT OR IGNORE INTO unindexed VALUES (?)", row.seq)
     }
+    if retyped || row.sourceID != old.sourceID || row.properties != old.properties {
+      try clearTombstones(heldBy: row, link: link(of: row))
+    }
     if let kind { try announce(&row, kind, with: with) }
   }
 
@@ -103,7 +107,8 @@ extension Instance {
     try database.run("DELETE FROM item WHERE seq = ?", row.seq)
   }
 
-  private func link(of row: ItemRow) -> Text? {
+  /// The row's value of its type's link, where it has one (I55).
+  func link(of row: ItemRow) -> Text? {
     guard let field = catalog.types[row.type]?.json["link_field"]?.text else { return nil }
     guard let value = row.propertiesObject[field]?.text, !value.isEmpty else { return nil }
     return value

@@ -30,17 +30,24 @@ extension Instance {
       throw Refusal.invalid("state", "state is active, archived or trashed.")
     }
     let row = try writableItem(try call.id(), call, trashed: true)
+    try move(row, to: state, call)
+    return try itemReply(200, try item(row.id) ?? row, call)
+  }
+
+  /// Moves a row along its lifecycle (I25). Gives every row that moved with it, itself first.
+  @discardableResult
+  func move(_ row: ItemRow, to state: Text, _ call: Call) throws -> [EntityID] {
     switch (row.state.string, state.string) {
     case ("active", "archived"), ("archived", "active"):
       var moved = row
       moved.state = state
       try update(&moved, was: row, as: "item.state_changed")
-    case ("active", "trashed"), ("archived", "trashed"): try trash(row, call)
-    case ("trashed", "active"): try restore(row)
+      return [row.id]
+    case ("active", "trashed"), ("archived", "trashed"): return try trash(row, call)
+    case ("trashed", "active"): return try restore(row)
     default:
       throw Refusal(400, "invalid_transition", "The item does not go from \(row.state) to \(state).")
     }
-    return try itemReply(200, try item(row.id) ?? row, call)
   }
 
   func restoreItem(_ call: Call) throws -> Reply {
@@ -53,7 +60,8 @@ extension Instance {
   }
 
   /// Moves an item to the bin with everything a cascading edge reaches from it (I26.9).
-  private func trash(_ row: ItemRow, _ call: Call) throws {
+  @discardableResult
+  private func trash(_ row: ItemRow, _ call: Call) throws -> [EntityID] {
     var taken: [(row: ItemRow, parent: EntityID?)] = [(row, nil)]
     var seen: Set<EntityID> = [row.id]
     let cascading = catalog.edgeTypes.values.filter { $0.onDelete == "cascade" }.map(\.id)
@@ -88,6 +96,7 @@ extension Instance {
         group: group, parent: parent, root: parent == nil ? nil : row.id, rootType: parent == nil ? nil : row.type)
       try update(&moved, was: held, as: "item.deleted")
     }
+    return taken.map(\.row.id)
   }
 
   /// Refuses where a `block` edge holds any of them (I26.11, E16.3); only readable edges are named.
@@ -115,7 +124,8 @@ extension Instance {
   }
 
   /// Brings back an item and what its trash, or the trash that took it, took beneath it (I27.4, I27.5).
-  private func restore(_ row: ItemRow) throws {
+  @discardableResult
+  private func restore(_ row: ItemRow) throws -> [EntityID] {
     var back = [row]
     var next = 0
     while next < back.count, let group = row.trash?.group {
@@ -134,19 +144,21 @@ extension Instance {
       moved.trash = nil
       try update(&moved, was: held, as: "item.restored", with: held.id == row.id ? nil : (row.id, row.type))
     }
+    return back.map(\.id)
   }
 
   /// `POST /items/{id}/purge` (I28).
   func purgeItem(_ call: Call) throws -> Reply {
     try call.credential.requireSomeType()
+    // A credential without it purges nothing at all: a standing refusal, before the request is looked at (ER2.1).
+    guard call.credential.may("items.purge") else { throw Refusal.scope("items.purge") }
+    call.needs.permissions.append("items.purge")
     try call.query.declare(["version"])
     let version = try versionParameter(call)
     guard let row = try item(try call.id()), call.credential.reads(row.type) else { throw Refusal.itemNotFound }
     if isSystem(row.type) { throw Refusal.systemRow }
     try call.credential.requireWrite(row.type)
     call.needs.types.append(row.type)
-    guard call.credential.may("items.purge") else { throw Refusal.scope("items.purge") }
-    call.needs.permissions.append("items.purge")
     guard row.isTrashed else { throw Refusal(400, "invalid_transition", "The item is not in the bin.") }
     if let version, version != row.version { throw bareConflict(row) }
     try purge(row)
@@ -161,6 +173,7 @@ extension Instance {
     }
     // What its trash took, or a trash above took beneath it, hangs on what took it from here on (I27.6).
     try database.run("UPDATE item SET trash_parent = ? WHERE trash_parent = ?", row.trash?.parent, row.id)
+    try keepTombstones(of: row)
     try freeze(row)
     var gone = row
     try announce(&gone, "item.purged")

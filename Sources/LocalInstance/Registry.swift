@@ -52,6 +52,7 @@ extension Instance {
       throw Refusal(409, "type_already_exists", "The type is registered.")
     }
     try store(definition)
+    try clearTombstones(of: id, linksOnly: false)
     try moveViews()
     return .json(201, ["type": .object(definition.json)])
   }
@@ -71,6 +72,7 @@ extension Instance {
     let definition = try judged(body, id: id, call)
     if !call.credential.may("schema.write") { try judgeEvolution(held, definition) }
     try store(definition)
+    if definition.json["link_field"] != held.json["link_field"] { try clearTombstones(of: id, linksOnly: true) }
     if definition.parent != held.parent { try moveViews() }
     return .json(200, ["type": .object(definition.json)])
   }

@@ -11,6 +11,8 @@ struct Door {
   var honorsKey = false
   /// Whether its body is raw bytes, not JSON.
   var takesBytes = false
+  /// Whether its body may have 16 MiB (ER2.4).
+  var isBulk = false
   var isStream = false
   /// Whether it takes `X-Marfa-Read-View` (RV6.1).
   var isConditional = false
@@ -25,6 +27,7 @@ extension Instance {
   private func conditional(_ run: @escaping Run) -> Door { Door(run: run, isConditional: true) }
   private func write(_ run: @escaping Run) -> Door { Door(run: run, isWrite: true) }
   private func keyed(_ run: @escaping Run) -> Door { Door(run: run, isWrite: true, honorsKey: true) }
+  private func bulk(_ run: @escaping Run) -> Door { Door(run: run, isWrite: true, isBulk: true) }
   private func open(_ run: @escaping Run) -> Door { Door(run: run, isPublic: true) }
 
   /// The door of a method and path; nil where there is none (ER2.3). Sets the path's variable segments.
@@ -65,6 +68,7 @@ extension Instance {
       if at("items", "*", "extensions", "*") { return read { try $0.readExtensions($1) } }
       if at("items", "*", "edges") { return conditional { try $0.listItemEdges($1, inbound: false) } }
       if at("items", "*", "backrefs") { return read { try $0.listItemEdges($1, inbound: true) } }
+      if at("items", "bulk-actions", "jobs", "*") { return read { try $0.readJob($1) } }
       if at("metadata", "tags") { return read { try $0.countTags($1) } }
       if at("edges") { return conditional { try $0.listEdges($1) } }
       if at("edges", "*") { return conditional { try $0.readEdge($1) } }
@@ -83,6 +87,12 @@ extension Instance {
       if at("items") { return keyed { try $0.createItem($1) } }
       if at("items", "bulk-get") { return read { try $0.bulkGet($1) } }
       if at("items", "lookup") { return read { try $0.lookUp($1) } }
+      if at("items", "tombstones") { return write { try $0.settleTombstones($1) } }
+      if at("items", "bulk") { return bulk { try $0.bulkItems($1) } }
+      if at("items", "bulk-actions") { return keyed { try $0.startBulkAction($1) } }
+      if at("items", "bulk-actions", "jobs", "*", "cancel") { return write { try $0.cancelJob($1) } }
+      if at("edges", "bulk") { return bulk { try $0.bulkEdges($1) } }
+      if at("housekeeping", "*", "run") { return Door(run: { try $0.runHousekeeping($1) }) }
       if at("items", "*", "transition") { return keyed { try $0.transitionItem($1) } }
       if at("items", "*", "restore") { return keyed { try $0.restoreItem($1) } }
       if at("items", "*", "purge") { return keyed { try $0.purgeItem($1) } }
@@ -155,10 +165,10 @@ extension Instance {
   func readConfig(_ call: Call) throws -> Reply {
     guard call.credential.may("config.manage") else { throw Refusal.scope("config.manage") }
     try call.query.declare([])
-    return .json(
-      200,
-      [
-        "instance_id": .string(instanceID.text), "event_log_retention_hours": .int(settings.eventRetentionHours),
-      ])
+    var config = JSONObject([
+      ("instance_id", .string(instanceID.text)), ("event_log_retention_hours", .int(settings.eventRetentionHours)),
+    ])
+    if let days = settings.trashRetentionDays { config["trash_retention_days"] = .int(days) }
+    return .json(200, .object(config))
   }
 }

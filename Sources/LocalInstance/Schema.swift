@@ -4,7 +4,7 @@ import MarfaBase
 /// drawn from it; an event gets a copy of its own only when the row changes after it (`EventLog.freeze`).
 enum Schema {
   /// Raised with each change of the tables; a database of a greater number is of a newer build (IN7.3).
-  static let number = 1
+  static let number = 2
 
   static let tables = """
     CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -73,6 +73,18 @@ enum Schema {
     INSERT INTO search (search, rank) VALUES ('hashsize', 16777216);
     """
 
+  /// What number 2 added: what purges leave (I56), and bulk jobs (I33).
+  static let second = """
+    CREATE TABLE tombstone (
+      type TEXT NOT NULL, kind TEXT NOT NULL, source TEXT NOT NULL, name TEXT NOT NULL,
+      purged INTEGER NOT NULL, settled INTEGER NOT NULL, PRIMARY KEY (type, kind, source, name)) WITHOUT ROWID;
+    CREATE INDEX tombstone_by_name ON tombstone (kind, source, name);
+    CREATE TABLE job (
+      seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, credential TEXT NOT NULL, status TEXT NOT NULL,
+      at INTEGER NOT NULL, body TEXT NOT NULL, pending TEXT NOT NULL);
+    CREATE INDEX job_waiting ON job (seq) WHERE status IN ('queued', 'running');
+    """
+
   /// Opens the tables, making them in a fresh database.
   static func open(_ database: Database, instance: () -> EntityID) throws {
     try database.execute("PRAGMA journal_mode = WAL")
@@ -82,9 +94,17 @@ enum Schema {
     let found = try database.one("PRAGMA user_version") { $0.int(0) } ?? 0
     let held = try database.one("SELECT count(*) FROM sqlite_schema") { $0.int(0) } ?? 0
     if found == number { return }
+    if found == 1 {
+      try database.transaction {
+        try database.execute(second)
+        try database.execute("PRAGMA user_version = \(number)")
+      }
+      return
+    }
     guard found == 0, held == 0 else { throw InstanceError.foreignDatabase(found) }
     try database.transaction {
       try database.execute(tables)
+      try database.execute(second)
       try database.run("INSERT INTO meta VALUES ('instance_id', ?)", instance())
       try database.run("INSERT INTO meta VALUES ('view', '0')")
       try database.run("INSERT INTO meta VALUES ('trash', '0')")

@@ -78,6 +78,13 @@ extension Instance {
       }
       out += "}".utf8
     }
-    return .text(200, out + Array("],\"tombstones\":[]}".utf8))
+    // Only to a reader of the type itself (SF25.4), and never for ids.
+    var tombstones: [JSON] = []
+    if selector != "ids", call.credential.reads(type) {
+      tombstones = try texts.compactMap { try tombstone(type, selector == "links" ? .link : .naturalKey(source), $0) }
+    }
+    out += "],\"tombstones\":".utf8
+    JSON.array(tombstones).append(to: &out)
+    return .text(200, out + "}".utf8)
   }
 }

@@ -30,9 +30,31 @@ final class Bench {
     if body != nil { lines.append(HTTPHeader("Content-Type", "application/json")) }
     let request = InstanceRequest(method: method, target: target, headers: lines, body: raw ?? body?.write() ?? [])
     switch instance.handle(request) {
-    case .whole(let response): return Answer(response: response)
+    case .whole(let response):
+      let answer = Answer(response: response)
+      judge(answer, request)
+      return answer
     case .stream(let head, let source): return Answer(response: head, source: source)
     }
+  }
+
+  /// Every answer a test receives is held to the contract's shapes and headers.
+  private func judge(_ answer: Answer, _ request: InstanceRequest) {
+    let what = "\(request.method) \(request.target)"
+    #expect(answer.response.header("X-Marfa-Contract") == "0", "\(what)")
+    #expect(answer.response.header("X-Request-ID") != nil, "\(what)")
+    guard let contract = ContractCheck.shared else {
+      Issue.record("Fixtures/contract/openapi.json cannot be read")
+      return
+    }
+    let isJSON = answer.response.header("Content-Type") == "application/json"
+    if isJSON, !request.target.hasPrefix("/auth") {
+      #expect(answer.code == answer.response.header("X-Error-Code"), "\(what)")
+    }
+    let fault = contract.fault(
+      method: request.method, target: request.target, status: answer.status, isJSON: isJSON, code: answer.code,
+      body: answer.json)
+    if let fault { Issue.record("\(what) is not as the contract has it: \(fault)") }
   }
 
   /// A note, made; its answer's item.
