@@ -21,7 +21,6 @@ extension Instance {
       throw Refusal.missing(name.string)
     }
     guard let typeID = body["edge_type"]?.text else { throw Refusal.invalid("edge_type", "edge_type is not a text.") }
-    let properties = try properties(body) ?? JSONObject()
     guard let sourceID = body["source_id"]?.text.flatMap(strictID),
       let targetID = body["target_id"]?.text.flatMap(strictID)
     else { throw Refusal.invalidID }
@@ -49,6 +48,8 @@ extension Instance {
       unreadable = held
     }
     let type = try edgeType(typeID)
+    if sourceID == targetID { throw cycle(type, sourceID, targetID) }
+    let properties = try properties(body) ?? JSONObject()
     try judge(type, source: source, target: targetID, properties: properties, itself: nil, call)
     if let unreadable {
       throw Refusal(409, "id_reused", "The id is in use.", ["existing_id": .string(unreadable.id.text)])
@@ -86,7 +87,6 @@ extension Instance {
     try call.query.declare([])
     let body = try call.object()
     guard let version = try ItemBody(object: body).version() else { throw Refusal.missing("version") }
-    let changes = try properties(body)
     let (held, sourceType) = try readableEdge(call)
     try call.credential.requireWrite(sourceType)
     call.needs.types.append(sourceType)
@@ -106,30 +106,31 @@ extension Instance {
     let movesSource = source != held.source
     let movesTarget = target != held.target
     if movesSource, movesTarget { throw Refusal.invalid("source_id", "An edge moves one end at a time.") }
+    let type = try edgeType(held.type)
+    if movesSource, !type.targetHoldsOne {
+      throw Refusal.invalid("source_id", "The target may hold several edges of the type.")
+    }
+    if movesTarget, !type.sourceHoldsOne {
+      throw Refusal.invalid("target_id", "The source may hold several edges of the type.")
+    }
     var edge = held
     edge.source = source
     edge.target = target
     var endType = sourceType
+    let changes: JSONObject?
     if movesSource || movesTarget {
-      let type = try edgeType(held.type)
-      if movesSource, !type.targetHoldsOne {
-        throw Refusal.invalid("source_id", "The target may hold several edges of the type.")
-      }
-      if movesTarget, !type.sourceHoldsOne {
-        throw Refusal.invalid("target_id", "The source may hold several edges of the type.")
-      }
       let from = try self.end(source, call, missing: sourceMissing)
       try call.credential.requireWrite(from.type)
       call.needs.types.append(from.type)
       endType = from.type
       if movesSource { _ = try self.end(target, call, missing: targetMissing) }
-      let properties = merged(held, changes)
-      try judge(type, source: from, target: target, properties: properties, itself: held.id, call)
-    } else if let changes {
-      let type = try edgeType(held.type)
-      if type.id == "in-folder" { try judgePlacement(merged(held, changes)) }
+      if source == target { throw cycle(type, source, target) }
+      changes = try properties(body)
+      try judge(type, source: from, target: target, properties: merged(held, changes), itself: held.id, call)
     } else {
-      throw Refusal.missing("properties")
+      changes = try properties(body)
+      if changes == nil { throw Refusal.missing("properties") }
+      if type.id == "in-folder" { try judgePlacement(merged(held, changes)) }
     }
     let properties = merged(held, changes)
     let standing = try takeStanding(

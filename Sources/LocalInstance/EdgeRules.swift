@@ -28,14 +28,18 @@ extension Instance {
     return type
   }
 
+  func cycle(_ type: EdgeTypeDefinition, _ source: EntityID, _ target: EntityID) -> Refusal {
+    Refusal(
+      400, "edge_cycle", "The edge would close a cycle.",
+      ["edge_type": .string(type.id), "source_id": .string(source.text), "target_id": .string(target.text)])
+  }
+
   /// Steps 8 to 14 of E101. `itself` is the edge being moved, which does not count against itself.
   func judge(
     _ type: EdgeTypeDefinition, source: ItemRow, target targetID: EntityID, properties: JSONObject, itself: EntityID?,
     _ call: Call
   ) throws {
-    let cycle = Refusal(
-      400, "edge_cycle", "The edge would close a cycle.",
-      ["edge_type": .string(type.id), "source_id": .string(source.id.text), "target_id": .string(targetID.text)])
+    let cycle = cycle(type, source.id, targetID)
     if source.id == targetID { throw cycle }
     if type.id == "in-folder" { try judgePlacement(properties) }
     let target = try end(targetID, call, missing: targetMissing)

@@ -171,15 +171,19 @@ extension Instance {
   }
 
   private func edgeTypeDefinition(_ body: JSONObject, id: Text, reverse: Text?) throws -> JSONObject {
-    for held in catalog.edgeTypes.values {
-      if held.reverseName == id || reverse == held.id || (reverse != nil && reverse == held.reverseName) {
-        throw Refusal(
-          409, "conflict", "The name is in use.",
-          ["field": held.reverseName == id ? "id" : "reverse_name", "held_by": .string(held.id)])
-      }
+    for key in body.keys where !TypeRules.edgeTypeMembers.contains(key) {
+      throw Refusal.schema(key.string, "An unknown member.")
     }
-    if reverse == id {
-      throw Refusal(409, "conflict", "The name is in use.", ["field": "reverse_name", "held_by": .string(id)])
+    func held(_ field: Text, by holder: Text) -> Refusal {
+      Refusal(409, "conflict", "The name is in use.", ["field": .string(field), "held_by": .string(holder)])
+    }
+    let all = catalog.edgeTypeOrder.compactMap { catalog.edgeTypes[$0] }
+    if let holder = all.first(where: { $0.reverseName == id }) { throw held("id", by: holder.id) }
+    if let reverse {
+      if reverse == id { throw held("reverse_name", by: id) }
+      if let holder = all.first(where: { $0.id == reverse || $0.reverseName == reverse }) {
+        throw held("reverse_name", by: holder.id)
+      }
     }
     let cardinalities: [Text] = ["one-to-one", "one-to-many", "many-to-one", "many-to-many"]
     guard let cardinality = body["cardinality"]?.text, cardinalities.contains(cardinality) else {
@@ -199,13 +203,22 @@ extension Instance {
       else { throw Refusal.invalid(name, "A constraint is *, a type, or role:container.") }
       wire[name] = value
     }
-    let onDelete = body["cascade_on_delete"]?.text ?? "orphan"
-    guard ["orphan", "cascade", "block"].contains(onDelete) else {
+    guard let onDelete = (body["cascade_on_delete"] ?? "orphan").text,
+      ["orphan", "cascade", "block"].contains(onDelete)
+    else {
       throw Refusal.invalid("cascade_on_delete", "orphan, cascade or block.")
     }
     wire["cascade_on_delete"] = .string(onDelete)
-    let schema = body["property_schema"]?.object ?? JSONObject()
+    for name in ["label", "description"] as [Text] where (body[name] ?? "").text == nil {
+      throw Refusal.invalid(name, "\(name) is not a text.")
+    }
+    guard let schema = (body["property_schema"] ?? [:]).object else {
+      throw Refusal.schema("property_schema", "property_schema is an object.")
+    }
     for (name, property) in schema.members {
+      for key in property.object?.keys ?? [] where !TypeRules.fieldMembers.contains(key) {
+        throw Refusal.schema("property_schema.\(name).\(key)", "An unknown member.")
+      }
       let kind = property["type"]?.text ?? ""
       if [kind, property["items_type"]?.text ?? "", property["format"]?.text ?? ""].contains("thumbnail") {
         throw Refusal.invalid(Text("property_schema.\(name)"), "An edge has no thumbnail.")
@@ -216,8 +229,8 @@ extension Instance {
     }
     wire["property_schema"] = .object(schema)
     if let reverse { wire["reverse_name"] = .string(reverse) }
-    let end = body["written_at"]?.text ?? "source"
-    guard end == "source" || (end == "target" && reverse != nil) else {
+    guard let end = (body["written_at"] ?? "source").text, end == "source" || (end == "target" && reverse != nil)
+    else {
       throw Refusal.invalid("written_at", "source, or target with a reverse name.")
     }
     wire["written_at"] = .string(end)

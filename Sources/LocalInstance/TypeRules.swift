@@ -10,7 +10,11 @@ struct TypeRules {
     "id", "label", "description", "version", "parent", "fields", "display_hints", "merge_policy", "version_policy",
     "roles", "compatible_with", "link_field", "required",
   ]
-  private static let fieldMembers: Set<Text> = [
+  static let edgeTypeMembers: Set<Text> = [
+    "id", "label", "description", "cardinality", "source_type_constraints", "target_type_constraints",
+    "cascade_on_delete", "property_schema", "reverse_name", "written_at", "extends", "shipped",
+  ]
+  static let fieldMembers: Set<Text> = [
     "type", "description", "required", "enum_values", "items_type", "format", "searchable", "maxLength", "maxItems",
   ]
   private static let itemMembers: Set<Text> = [
