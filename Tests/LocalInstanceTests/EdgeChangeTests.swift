@@ -186,7 +186,8 @@ struct EdgeChangeTests {
     let fromTask = bench.edge(hidden, "parent-of", c).id
     // Not readable before write; source's type before edge type; edge type before a stale version.
     expect(patch(fromTask, ["version": 9], key: bench.mint(["core.note": "read"])), 404, "edge_not_found")
-    expect(patch(parent, ["version": 9], key: bench.mint(["*": "read"], edges: ["*": "read"])), 403, "type_not_permitted")
+    expect(
+      patch(parent, ["version": 9], key: bench.mint(["*": "read"], edges: ["*": "read"])), 403, "type_not_permitted")
     expect(patch(parent, ["version": 9], key: bench.mint(edges: ["*": "read"])), 403, "edge_permission_denied")
     // A malformed id before both ends; both ends before an unregistered type.
     expect(patch(parent, ["version": 1, "source_id": .string(c), "target_id": "zzz"]), 400, "invalid_id")

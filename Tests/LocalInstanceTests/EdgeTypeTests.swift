@@ -297,11 +297,14 @@ struct EdgeTypeTests {
     let unknown = named("new", ["property_schema": ["pic": ["type": "image"]]])
     expect(unknown, 400, "invalid_schema")
     #expect(unknown.field == "property_schema.pic.type")
-    #expect(named("new", ["property_schema": ["pic": ["type": "string", "minimum": 1]]]).field == "property_schema.pic.minimum")
+    #expect(
+      named("new", ["property_schema": ["pic": ["type": "string", "minimum": 1]]]).field
+        == "property_schema.pic.minimum")
     #expect(named("new", ["colour": "red"]).code == "invalid_schema")
     // Names already in use.
     for (id, reverse, field, holder) in [
-      ("is-held", nil, "id", "held"), ("new", "held", "reverse_name", "held"), ("new", "is-held", "reverse_name", "held"),
+      ("is-held", nil, "id", "held"), ("new", "held", "reverse_name", "held"),
+      ("new", "is-held", "reverse_name", "held"),
       ("new", "about", "reverse_name", "about"), ("new", "child-of", "reverse_name", "parent-of"),
       ("child-of", nil, "id", "parent-of"), ("new", "new", "reverse_name", "new"),
     ] as [(String, String?, String, String)] {

@@ -42,7 +42,9 @@ extension Bench {
     return send("POST", "/items", .object(object), key: key)
   }
 
-  func task(_ title: String = "Task", _ more: JSON = [:]) -> String { made("core.task", ["title": .string(title)], more).id }
+  func task(_ title: String = "Task", _ more: JSON = [:]) -> String {
+    made("core.task", ["title": .string(title)], more).id
+  }
 
   func album() -> String { made("core.media.album", ["title": "Album"]).id }
 
