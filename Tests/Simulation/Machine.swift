@@ -84,6 +84,16 @@ final class Machine {
       blobs: { [self] _ in blobs })
   }
 
+  /// Writes the store as it stands to a file.
+  func keepStore(at path: String) throws { try keeper?.run("VACUUM INTO ?", Text(path)) }
+
+  /// Whose file each path is, as the machine's `status` tells it.
+  func owners() throws -> [String: String] {
+    let status = try run { try $0.status(Self.root) }
+    return Dictionary(
+      status.files.compactMap { file in file.item.map { (file.path, $0) } }, uniquingKeysWith: { one, _ in one })
+  }
+
   /// Forgets the store, as a directory that was removed does.
   func loseStore() { keeper = nil }
 

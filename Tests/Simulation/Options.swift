@@ -5,6 +5,8 @@ struct Options {
   var machines = 2
   var verbose = false
   var shrink = false
+  /// Where the stores of the machines and of the instance are kept as they stood at a violation.
+  var keep: String?
 
   /// Reads `--seed N --operations N --machines N [--verbose] [--shrink]`; the refusal in words where it is none.
   static func read(_ arguments: [String]) -> Result<Options, Refusal> {
@@ -21,11 +23,15 @@ struct Options {
         if word == "--machines" { options.machines = min(4, value) }
       case "--verbose": options.verbose = true
       case "--shrink": options.shrink = true
+      case "--keep":
+        guard let directory = rest.popFirst() else { return .failure(Refusal(words: "--keep takes a directory")) }
+        options.keep = directory
       default:
         return .failure(
           Refusal(
             words:
-              "unknown option \(word); usage: simulate [--seed N] [--operations N] [--machines N] [--verbose] [--shrink]"
+              "unknown option \(word); usage: simulate [--seed N] [--operations N] [--machines N] [--verbose] [--shrink] "
+              + "[--keep DIRECTORY]"
           ))
       }
     }

@@ -52,6 +52,7 @@ enum Simulate {
       }
       return Outcome(violation: nil, done: done, hash: made.trace.hash, last: [])
     } catch {
+      if let directory = options.keep { try? world?.keep(in: directory) }
       return Outcome(
         violation: error, done: done, hash: world?.trace.hash ?? "", last: Array((world?.trace.lines ?? []).suffix(40)))
     }

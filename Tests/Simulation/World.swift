@@ -246,6 +246,12 @@ final class World {
 
   // MARK: - Looking
 
+  /// Writes every store as it stands into `directory`, for a look at a violation.
+  func keep(in directory: String) throws {
+    try database.run("VACUUM INTO ?", Text("\(directory)/instance.sqlite"))
+    for machine in machines { try machine.keepStore(at: "\(directory)/machine\(machine.number).sqlite") }
+  }
+
   /// A note as the instance holds it.
   struct Held {
     var id: Text

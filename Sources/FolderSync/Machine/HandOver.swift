@@ -196,6 +196,18 @@ package final class HandOverHearing {
     return HandOver.Asker(command: line?["command"]?.text, pid: line?["pid"]?.int)
   }
 
+  /// Who asks now, by name: an ask is locked a moment before its text is written, and is written again each second. The
+  /// text is waited for up to a second; an ask that stays without one is answered without its name. Nil where nobody
+  /// asks.
+  package func namedAsker(_ scheduler: any Scheduler, stop: StopFlag) -> HandOver.Asker? {
+    for _ in 0..<50 {
+      guard let asker = asker() else { return nil }
+      if asker.command != nil { return asker }
+      guard scheduler.wait(nanoseconds: 20_000_000, unless: stop) else { return asker }
+    }
+    return asker()
+  }
+
   /// Waits until no call asks any more, looking again 100 ms after the file was found free, so that the next asker goes
   /// first (H11). By the open file, since `remove` deletes it.
   /// - Returns: false where `stop` was set first.

@@ -54,6 +54,7 @@ extension ScanPass {
     if moved, before != nil, !sameName { report.renamed += 1 }
     let places = moved && !sameName
     if row.isTrashed {
+      if let before, isAnother(file, than: before) { return try decideNewInPlace(index, of: item) }
       // An item in the bin takes no edit; the pull takes the file away, or keeps what the person changed (F35).
       report.unchanged += 1
       return try group { [folder] in try folder.store.save(binding) }
@@ -77,6 +78,25 @@ extension ScanPass {
     if form == .bytes { return try decideBytes(index, row, binding, places: places) }
     guard let document = file.document else { return }
     try decideDocument(index, document, row, binding, isNewHere: before == nil, places: places)
+  }
+
+  /// Whether a file at a bound path is no longer the one written there: another file by its identity, and without the id
+  /// line that one carried. Its words are nobody's yet, so an item in the bin does not keep them from being sent.
+  private func isAnother(_ file: ScanFile, than binding: Binding) -> Bool {
+    guard binding.form == .markdown, !file.settles, let document = file.document, document.id.id == nil else {
+      return false
+    }
+    guard let was = binding.identity, let now = identity(of: file) else { return false }
+    return was != now
+  }
+
+  /// Takes a file that was another item's by its path alone for a new one; the old binding goes with its queueing.
+  func decideNewInPlace(_ index: Int, of item: EntityID) throws {
+    present.remove(item)
+    unmade.insert(item)
+    files[index].owner = .new
+    files[index].item = nil
+    try decideNew(index, requeuedFrom: item)
   }
 
   /// What holds a file before anything of it is compared.

@@ -115,16 +115,13 @@ extension ScanPass {
       return try group { [folder] in try folder.store.save(saved) }
     }
     // Changed or moved: a new item under a fresh id; the old binding goes with its queueing.
-    present.remove(item)
-    unmade.insert(item)
-    files[index].owner = .new
     if file.isUnread || file.isUnchanged, let kind = DocumentKind(name: file.path),
       case .read(let reading) = folder.read(file.path, in: root, keeping: true), let bytes = reading.bytes
     {
       files[index].hash = reading.hash
       files[index].reading = Document.read(bytes, kind: kind, edges: facts.vocabulary)
     }
-    try decideNew(index, requeuedFrom: item)
+    try decideNewInPlace(index, of: item)
   }
 
   private func hold(heldBy file: ScanFile) -> Bool {

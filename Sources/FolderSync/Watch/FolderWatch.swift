@@ -119,6 +119,10 @@ final class FolderWatchSource: WatchedFolderSource {
 
   func asker() -> HandOver.Asker? { hearing?.asker() }
 
+  func namedAsker(stop: StopFlag) -> HandOver.Asker? {
+    hearing?.namedAsker(folders.context.scheduler, stop: stop)
+  }
+
   func waitUntilNobodyAsks(stop: StopFlag) -> Bool {
     hearing?.waitUntilFree(folders.context.scheduler, stop: stop) ?? true
   }

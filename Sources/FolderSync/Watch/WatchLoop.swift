@@ -213,9 +213,9 @@ package final class WatchLoop {
 
   /// Lets the folder go to who asks, and takes it back (H4 to H6, H14). Nil where the watch ends.
   private func handOver(_ folder: any WatchedFolder, until end: UInt64?) throws(MarfaError) -> (any WatchedFolder)? {
-    let asker = source.asker()
+    guard let asker = source.namedAsker(stop: stop) else { return folder }
     folder.close()
-    tell(.handedOver(to: asker?.command?.string, pid: asker?.pid))
+    tell(.handedOver(to: asker.command?.string, pid: asker.pid))
     var saysElsewhere = false
     while true {
       passStop.clearHandOver()
@@ -224,7 +224,7 @@ package final class WatchLoop {
       switch try source.open() {
       case .held(let back):
         // Let go to a `remove` that was cut short (H6); an entry missing for any other reason is listed again (F41.6).
-        if asker?.command == "remove", source.isListed() == false {
+        if asker.command == "remove", source.isListed() == false {
           back.close()
           tell(.unlisted)
           return nil

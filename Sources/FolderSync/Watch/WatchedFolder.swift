@@ -64,6 +64,8 @@ package protocol WatchedFolderSource: AnyObject {
   func isListed() -> Bool?
   /// Who asks for the folder now.
   func asker() -> HandOver.Asker?
+  /// The same with its name, which stands in the ask a moment later (X13.3); nil where nobody asks any more.
+  func namedAsker(stop: StopFlag) -> HandOver.Asker?
   /// Waits until nobody asks any more (H11); false where stopped first.
   func waitUntilNobodyAsks(stop: StopFlag) -> Bool
 }

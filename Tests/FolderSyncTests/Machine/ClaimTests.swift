@@ -168,6 +168,25 @@ private struct Folder {
     #expect(try folder.claim(1) != nil)
   }
 
+  @Test("X13.3 an ask heard before its text is written is still told by its name; one that ends meanwhile is none")
+  func namedLater() throws {
+    let folder = try Folder()
+    let hearing = HandOverHearing(in: try folder.state(1), files: MemoryFileSystem(folder.disk, pid: 1))
+    let files = MemoryFileSystem(folder.disk, pid: 2)
+    let ask = try #require(try files.lockFile("core.handover", in: folder.state(2), create: true))
+    #expect(try ask.lock(.exclusive, wait: false))
+    #expect(hearing.asker() == HandOver.Asker(command: nil, pid: nil))
+    nonisolated(unsafe) let asking = ask
+    folder.scheduler.onWait {
+      try? asking.replaceContents(Array(#"{"pid":2,"command":"remove"}"#.utf8))
+    }
+    #expect(hearing.namedAsker(folder.scheduler, stop: StopFlag()) == HandOver.Asker(command: "remove", pid: 2))
+    try ask.replaceContents([])
+    folder.scheduler.onWait { asking.unlock() }
+    #expect(hearing.namedAsker(folder.scheduler, stop: StopFlag()) == nil)
+    folder.scheduler.onWait(nil)
+  }
+
   @Test("X13.1 a holder that never lets go: refused after ten seconds, and nothing is left locked")
   func refused() throws {
     let folder = try Folder()

@@ -119,6 +119,30 @@ struct DepartureScenarios {
     #expect(folder.text("Plan.md")?.contains("My words.") == true)
   }
 
+  @Test("F35 in part: a new note typed where a kept file was deleted is sent as an item of its own")
+  func newInPlaceOfKept() throws {
+    let bench = try FolderBench()
+    let item = try bench.item("Plan")
+    let folder = try KeptFolder(bench)
+    try folder.push()
+    try bench.trash(item)
+    try folder.append("Plan.md", "My words.\n")
+    try folder.push()
+    try folder.delete("Plan.md")
+    try folder.push()
+    try folder.write("Plan.md", "A new plan.\n")
+    let push = try folder.push()
+    #expect(push.scan.created == 1)
+    #expect(try !folder.isBound(item))
+    #expect(try bench.isTrashed(item))
+    #expect(folder.files() == ["Plan.md"])
+    #expect(folder.text("Plan.md")?.hasSuffix("A new plan.\n") == true)
+    folder.grace()
+    let later = try folder.push()
+    #expect(later.scan.deleted == 0 && later.scan.created == 0 && later.scan.missing == 0)
+    #expect(try folder.status().files.map(\.state) == [.inStep])
+  }
+
   enum Leaving: CaseIterable { case tag, search, type }
 
   @Test(
