@@ -100,10 +100,10 @@ extension Instance {
       throw Refusal(
         400, "bulk_cap_exceeded", "The filter matches more than \(most) items.", ["max_items": .int(most)])
     }
+    for id in ids { if let type = try typeOf(id) { call.needs.reads.append(type) } }
     if isDry {
       return .json(200, ["matched": .int(ids.count), "ids": .array(ids.map { .string($0.text) })])
     }
-    for id in ids { if let type = try typeOf(id) { call.needs.reads.append(type) } }
     let job = BulkJob(
       id: self.ids.next(), credential: call.credential.id, status: "queued", request: body, matched: ids.count,
       pending: ids, created: clock.now)

@@ -59,6 +59,7 @@ extension Instance {
       id: id ?? ids.next(), source: sourceID, target: targetID, type: typeID,
       properties: JSON.object(ordered(properties)).write(), created: now, updated: now)
     let standing = try takeStanding(properties, kind: "edge", owner: made.id, place: "", held: nil, call)
+    call.needs.edgeIDs.append(made.id)
     try insertEdge(made, sourceType: source.type)
     try standing.write(database)
     return edgeReply(201, made)

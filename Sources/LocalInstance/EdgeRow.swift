@@ -73,6 +73,7 @@ extension Instance {
       call.credential.edges.reads(edge.type)
     else { throw Refusal.edgeNotFound }
     call.needs.reads.append(sourceType)
+    call.needs.edgeIDs.append(edge.id)
     return (edge, sourceType)
   }
 

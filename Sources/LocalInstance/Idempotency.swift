@@ -69,37 +69,60 @@ extension Instance {
       reply.body.count > 1_048_576 ? nil : reply.body, clock.now, call.grantsSpelling)
   }
 
-  /// Holds the credential again to what the first request needed and disclosed (I24.11, I24.12). A key that may do
-  /// everything needed nothing worth noting.
+  /// Holds the credential again to what the first request needed and disclosed, as types and grants stand now (I24.11 to
+  /// I24.15). A refusal names nothing that request and answer did not.
   private func reauthorize(_ grants: Text, _ call: Call) throws {
     guard let noted = (try? JSON(parsing: grants.bytes))?.object else { return }
-    try call.credential.requireSomeType()
-    for type in noted["reads"]?.array?.compactMap(\.text) ?? [] where !call.credential.reads(type) {
-      throw Refusal.itemNotFound
+    func texts(_ name: Text) -> [Text] { noted[name]?.array?.compactMap(\.text) ?? [] }
+    let credential = call.credential
+    try credential.requireSomeType()
+    let gone = call.target.segments.first == "edges" && call.parts.count == 1 ? Refusal.edgeNotFound : .itemNotFound
+    for type in texts("reads") + texts("types") where !credential.reads(type) { throw gone }
+    let shown = try texts("shown").compactMap(strictID).compactMap { try typeOf($0) }
+    let written = try texts("written").compactMap(strictID).compactMap { try typeOf($0) }
+    for type in shown + written where !credential.reads(type) { throw gone }
+    for id in texts("edge_ids").compactMap(strictID) {
+      guard let edge = try edge(id), let type = try typeOf(edge.source) else { continue }
+      if !credential.reads(type) { throw gone }
+      if !credential.types.writes(type) { throw Refusal.writeLost }
     }
-    for type in noted["types"]?.array?.compactMap(\.text) ?? [] {
-      if !call.credential.reads(type) { throw Refusal.itemNotFound }
-      try call.credential.requireWrite(type)
+    for type in texts("types") { try credential.requireWrite(type) }
+    for type in written where !credential.types.writes(type) { throw Refusal.writeLost }
+    for type in texts("edges") where !credential.edges.writes(type) { throw Refusal.edgeType(type, .write) }
+    for type in texts("edge_reads") where !credential.edges.reads(type) { throw Refusal.edgeType(type, .read) }
+    for name in texts("extensions") where !credential.extensions.reads(name) {
+      throw Refusal(
+        403, "forbidden", "The credential may not read that extension.",
+        ["grant": ["kind": "extension", "name": .string(name), "level": "read"]])
     }
-    for type in noted["edges"]?.array?.compactMap(\.text) ?? [] where !call.credential.edges.writes(type) {
-      throw Refusal.edgeType(type, .write)
-    }
-    for source in noted["sources"]?.array?.compactMap(\.text) ?? [] where !call.credential.claims(source) {
-      throw Refusal.source(source)
-    }
-    for word in noted["permissions"]?.array?.compactMap(\.text) ?? [] where !call.credential.may(word) {
-      throw Refusal.scope(word.string)
-    }
+    for source in texts("sources") where !credential.claims(source) { throw Refusal.source(source) }
+    for word in texts("permissions") where !credential.may(word) { throw Refusal.scope(word.string) }
   }
 }
 
-/// What a request under a key needed, noted as it was asked.
+extension Refusal {
+  /// The subject of a replay is of a type by now that the credential may not write, and that the first answer did not name.
+  fileprivate static let writeLost = Refusal(403, "type_not_permitted", "The credential may not write that any more.")
+}
+
+/// What a request under a key needed and disclosed, noted as it was asked.
 struct NeededGrants {
+  /// Types written.
   var types: [Text] = []
+  /// Types of rows shown.
   var reads: [Text] = []
+  /// Edge types written.
   var edges: [Text] = []
   var sources: [Text] = []
   var permissions: [Text] = []
+  /// Items shown and written, judged by the type they have when replayed; a purged one by what was noted (I24.14).
+  var shown: [EntityID] = []
+  var written: [EntityID] = []
+  /// Edges written, judged by the source they have when replayed.
+  var edgeIDs: [EntityID] = []
+  /// Edge types and namespaces of extensions an answer disclosed (I24.13).
+  var edgeReads: [Text] = []
+  var extensions: [Text] = []
 }
 
 extension Call {
@@ -107,7 +130,9 @@ extension Call {
     func list(_ texts: [Text]) -> JSON { .array(Set(texts).sorted().map(JSON.string)) }
     let needed: JSON = [
       "types": list(needs.types), "reads": list(needs.reads), "edges": list(needs.edges),
-      "sources": list(needs.sources), "permissions": list(needs.permissions),
+      "sources": list(needs.sources), "permissions": list(needs.permissions), "shown": list(needs.shown.map(\.text)),
+      "written": list(needs.written.map(\.text)), "edge_ids": list(needs.edgeIDs.map(\.text)),
+      "edge_reads": list(needs.edgeReads), "extensions": list(needs.extensions),
     ]
     return Text(bytes: needed.write())
   }

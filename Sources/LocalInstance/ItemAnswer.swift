@@ -8,7 +8,7 @@ extension Instance {
   }
 
   func itemAnswer(_ row: ItemRow, _ call: Call, extra: [UInt8] = []) throws -> [UInt8] {
-    call.needs.reads.append(row.type)
+    if call.idempotencyKey != nil { try noteDisclosed(row, call) }
     if let type = row.trash?.rootType, call.credential.reads(type) { call.needs.reads.append(type) }
     var out: [UInt8] = []
     out.reserveCapacity(row.properties.count + 1024)
@@ -21,6 +21,15 @@ extension Instance {
     out += extra
     out += "}".utf8
     return out
+  }
+
+  /// What the answer shows beside the row itself, for holding a replay to it (I24.13).
+  private func noteDisclosed(_ row: ItemRow, _ call: Call) throws {
+    call.needs.reads.append(row.type)
+    call.needs.shown.append(row.id)
+    call.needs.extensions += row.extensionsObject.keys.filter(call.credential.extensions.reads)
+    let types = try database.all("SELECT DISTINCT type FROM edge WHERE source = ?", row.id) { $0.text(0) }
+    call.needs.edgeReads += types.filter(call.credential.edges.reads)
   }
 
   func metadataReply(_ row: ItemRow, _ call: Call) -> Reply {

@@ -62,8 +62,12 @@ extension Instance {
     let creation = try ItemCreation(try call.object())
     let source = try admit(creation, call)
     switch try create(creation, source: source, call) {
-    case .created(let row): return try itemReply(201, row, call)
-    case .updated(let row): return try itemReply(200, row, call)
+    case .created(let row):
+      call.needs.written.append(row.id)
+      return try itemReply(201, row, call)
+    case .updated(let row):
+      call.needs.written.append(row.id)
+      return try itemReply(200, row, call)
     case .held(let row, _):
       // A create that wrote nothing (I3.1, I5.9). In this mode what is held and may not be read was refused.
       guard let row else { throw Refusal.itemNotFound }

@@ -19,6 +19,7 @@ extension Instance {
     if isSystem(row.type) { throw Refusal.systemRow }
     try call.credential.requireWrite(row.type)
     call.needs.types.append(row.type)
+    call.needs.written.append(row.id)
     return row
   }
 

@@ -116,6 +116,8 @@ extension Instance {
         let target = try typeOf(edge.target), call.credential.reads(source), call.credential.reads(target)
       else { continue }
       named.append(edge.json)
+      call.needs.reads += [source, target]
+      call.needs.edgeReads.append(edge.type)
     }
     throw Refusal(
       400, "edge_constraint_violation",
@@ -159,6 +161,7 @@ extension Instance {
     if isSystem(row.type) { throw Refusal.systemRow }
     try call.credential.requireWrite(row.type)
     call.needs.types.append(row.type)
+    call.needs.written.append(row.id)
     guard row.isTrashed else { throw Refusal(400, "invalid_transition", "The item is not in the bin.") }
     if let version, version != row.version { throw bareConflict(row) }
     try purge(row)
