@@ -60,6 +60,7 @@ public final class Instance {
     instanceID = id
     catalog = try Catalog(database)
     try readCounters()
+    try loadConfiguration()
     if let ownerKey { try ensureOwnerKey(ownerKey) }
   }
 
@@ -201,10 +202,18 @@ public final class Instance {
       catalogTouched = false
       try catalog.reload(database)
     }
+    if configurationTouched {
+      configurationTouched = false
+      try loadConfiguration()
+    }
   }
 
   /// Set by doors that change the registry, so that a rollback reads it again.
   var catalogTouched = false
+  /// Set by a change of the configuration, for the same reason.
+  var configurationTouched = false
+  /// What `PUT /config` was given last.
+  var storedConfiguration = JSONObject()
 
   /// Notes that the transaction under way announces something.
   func noteAnnounced() { announced = true }

@@ -34,8 +34,22 @@ extension Instance {
     try database.run(
       "INSERT INTO item_type (id, body) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET body = ?2", definition.id,
       Text(bytes: JSON.object(definition.json).write()))
+    let link = catalog.types[definition.id]?.json["link_field"]
     try catalog.reload(database)
     try reindex(definition.id)
+    if link != definition.json["link_field"] { try relink(definition.id) }
+  }
+
+  /// Gives the items of a type the links its definition now reads (T28).
+  private func relink(_ type: Text) throws {
+    try database.run("UPDATE item SET link = NULL WHERE type = ?", type)
+    let rows = try database.all("SELECT \(ItemRow.columns) FROM item WHERE type = ? ORDER BY seq", type) { ItemRow($0) }
+    for row in rows {
+      guard let value = link(of: row) else { continue }
+      let taken = try database.one("SELECT 1 FROM item WHERE type = ? AND link = ?", type, value) { $0.int(0) }
+      if taken != nil { throw Refusal(409, "link_taken", "Two items of the type share a link.") }
+      try database.run("UPDATE item SET link = ? WHERE seq = ?", value, row.seq)
+    }
   }
 
   func registerType(_ call: Call) throws -> Reply {
@@ -88,11 +102,13 @@ extension Instance {
       if after != before { changes.append("fields.\(field.name)") }
     }
     for field in next.fields where !held.fields.contains(where: { $0.name == field.name }) {
-      let named = try database.one(
-        "SELECT 1 FROM property p JOIN item i ON i.seq = p.item WHERE p.name = ? AND i.type = ? LIMIT 1", field.name,
-        next.id
-      ) { $0.int(0) }
-      if field.isRequired || named != nil { changes.append("fields.\(field.name)") }
+      let isHeld = try catalog.subtree(next.id).union([next.id]).contains { type in
+        try database.one(
+          "SELECT 1 FROM property p JOIN item i ON i.seq = p.item WHERE p.name = ? AND i.type = ? LIMIT 1", field.name,
+          type
+        ) { $0.int(0) } != nil
+      }
+      if field.isRequired || isHeld { changes.append("fields.\(field.name)") }
     }
     for member in ["parent", "merge_policy", "version_policy", "roles", "compatible_with", "link_field"] as [Text]
     where held.json[member] != next.json[member] {

@@ -118,6 +118,7 @@ extension Instance {
       if at("items", "*", "metadata") { return write { try $0.writeMetadata($1) } }
       if at("items", "*", "extensions", "*") { return write { try $0.writeExtension($1) } }
       if at("types", "*") { return write { try $0.replaceType($1) } }
+      if at("config") { return write { try $0.replaceConfig($1) } }
     case "DELETE":
       if at("items", "*") { return keyed { try $0.deleteItem($1) } }
       if at("items", "*", "tags", "*") { return write { try $0.removeTag($1) } }
@@ -159,16 +160,5 @@ extension Instance {
       ("disk", nearlyFull ? "degraded" : "ok"), ("blob_storage", nearlyFull ? "degraded" : "ok"),
     ]
     return .json(reads ? 200 : 503, ["components": .object(JSONObject(words))])
-  }
-
-  /// `GET /config` (IN6.3).
-  func readConfig(_ call: Call) throws -> Reply {
-    guard call.credential.may("config.manage") else { throw Refusal.scope("config.manage") }
-    try call.query.declare([])
-    var config = JSONObject([
-      ("instance_id", .string(instanceID.text)), ("event_log_retention_hours", .int(settings.eventRetentionHours)),
-    ])
-    if let days = settings.trashRetentionDays { config["trash_retention_days"] = .int(days) }
-    return .json(200, .object(config))
   }
 }

@@ -41,12 +41,18 @@ struct TypeRules {
       guard let object = value.object, !name.isEmpty else { throw Refusal.schema("fields.\(name)", "Not a field.") }
       fields[name] = .object(try field(name, object))
     }
-    for entry in body["required"]?.array ?? [] {
+    guard let required = (body["required"] ?? []).array else {
+      throw Refusal.schema("required", "required is a list of fields.")
+    }
+    for entry in required {
       guard let name = entry.text, var object = fields[name]?.object else {
         throw Refusal.schema("required", "required names a field the type declares.")
       }
       object["required"] = true
       fields[name] = .object(object)
+    }
+    for (member, value) in body.members where !value.isNull && !TypeRules.fits(member, value) {
+      throw Refusal.schema(member.string, "\(member) is not what it may be.")
     }
     var wire = JSONObject([("id", .string(id))])
     let label = body["label"]?.text ?? ""
@@ -61,6 +67,17 @@ struct TypeRules {
       if let value = body[name], !value.isNull { wire[name] = value }
     }
     return wire
+  }
+
+  /// Whether a member of a type has the shape it has to have.
+  private static func fits(_ member: Text, _ value: JSON) -> Bool {
+    switch member.string {
+    case "label", "description", "parent", "link_field": value.text != nil
+    case "version": value.int != nil
+    case "display_hints", "merge_policy", "version_policy": value.object != nil
+    case "roles", "compatible_with": value.array?.allSatisfy { $0.text != nil } ?? false
+    default: true
+    }
   }
 
   /// A label made from the last segment (T6.1).
@@ -127,12 +144,24 @@ struct TypeRules {
         throw Refusal.invalid("parent", "The parent is not registered.")
       }
     }
-    for id in catalog.subtree(definition.id).union([definition.id]) {
-      guard let type = types[id] else { continue }
-      try judgeChain(type, types)
-    }
+    let below = catalog.subtree(definition.id).subtracting([definition.id]).sorted().compactMap { types[$0] }
+    for type in [definition] + below { try judgeChain(type, types) }
     let resolved = catalog.resolve(definition, with: types)
     try judgePolicies(definition, resolved)
+    for target in definition.json["compatible_with"]?.array ?? [] { try judgeCompatible(resolved, target.text ?? "") }
+    // What this leaves a subtype's hints, policy or link naming (T13.5, T27).
+    for type in below where !type.isShipped {
+      do {
+        try judgePolicies(type, catalog.resolve(type, with: types))
+      } catch let refusal as Refusal {
+        var refusal = refusal
+        var details = refusal.details?.object ?? JSONObject()
+        details["subtype"] = .string(type.id)
+        refusal.details = .object(details)
+        refusal.message = "\(type.id): \(refusal.message)"
+        throw refusal
+      }
+    }
   }
 
   private func judgeChain(_ type: TypeDefinition, _ types: [Text: TypeDefinition]) throws {
@@ -147,12 +176,10 @@ struct TypeRules {
       for field in above.fields {
         if field.kind == "thumbnail" { thumbnails.insert(field.name) }
         if let own = fields[field.name] {
-          var (one, other) = (own.json, field.json)
-          for member in ["description", "required"] as [Text] {
-            one[member] = nil
-            other[member] = nil
-          }
-          if one != other || (field.isRequired && !own.isRequired) {
+          let shape: [Text] = ["type", "format", "items_type", "maxLength", "maxItems", "enum_values"]
+          let reshapes =
+            own.isSearchable != field.isSearchable || shape.contains { own.json[$0] != field.json[$0] }
+          if reshapes || (field.isRequired && !own.isRequired) {
             throw Refusal(
               400, "inheritance_violation", "\(own.name) is another field than the parent's.",
               ["errors": [["field": .string(own.name), "message": "Not the parent's field"]]])
@@ -177,6 +204,9 @@ struct TypeRules {
       }
     }
     if let merge = json["merge_policy"] {
+      if let fields = merge["fields"], fields.object == nil {
+        throw Refusal.schema("merge_policy.fields", "fields is an object.")
+      }
       let strategies: [Text] = ["last_writer_wins", "keep_both_copies"]
       if let standard = merge["default"], !strategies.contains(standard.text ?? "") {
         throw Refusal.schema("merge_policy.default", "An unknown strategy.")
@@ -204,7 +234,6 @@ struct TypeRules {
         !name.bytes.contains(UInt8(ascii: "\"")), !name.bytes.contains(UInt8(ascii: "\\"))
       else { throw Refusal.schema("link_field", "link_field names a text field.") }
     }
-    for target in json["compatible_with"]?.array ?? [] { try judgeCompatible(type, target.text ?? "") }
   }
 
   /// T10: what is compatible requires all the target requires and reads as the target's fields.
@@ -222,7 +251,11 @@ struct TypeRules {
         || (field.kind == "string" && ["url", "email", "datetime", "date", "thumbnail", "enum"].contains(own.kind))
         || (field.kind == "number" && own.kind == "integer")
       let values = field.values.map { allowed in own.values?.allSatisfy(allowed.contains) ?? false } ?? true
-      if !reads || !values || own.json["items_type"] != field.json["items_type"] { throw refusal }
+      if !reads || !values || own.json["items_type"] != field.json["items_type"]
+        || own.json["format"] != field.json["format"]
+      {
+        throw refusal
+      }
     }
   }
 }
