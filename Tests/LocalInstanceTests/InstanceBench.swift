@@ -12,10 +12,11 @@ final class Bench {
   /// The key of requests that name none.
   var key = Bench.ownerKey
 
-  init() throws {
-    ids = SeededIds(clock: clock, seed: 7)
+  /// - Parameter path: where the database lies; in memory unless named.
+  init(path: String = ":memory:", seed: UInt64 = 7) throws {
+    ids = SeededIds(clock: clock, seed: seed)
     instance = try Instance(
-      database: Database(path: ":memory:", mode: .create), blobs: blobs, clock: clock, ids: ids,
+      database: Database(path: path, mode: .create), blobs: blobs, clock: clock, ids: ids,
       ownerKey: Bench.ownerKey)
   }
 
