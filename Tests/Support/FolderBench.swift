@@ -132,6 +132,8 @@ package final class FolderMachine {
   /// Stores of a machine: shared memory in place of files, kept as long as the machine.
   private final class Stores {
     var kept: [PathBytes: (database: Database, blobs: MemoryBlobStore)] = [:]
+    /// Where a moved root's store was made.
+    var places: [PathBytes: PathBytes] = [:]
   }
 
   init(bench: FolderBench, name: String, number: Int, features: MemoryDisk.Features) {
@@ -164,11 +166,14 @@ package final class FolderMachine {
       context: Context(
         clock: bench.clock, ids: ids, files: files, transport: isOnline ? bench.transport : NoTransport(),
         scheduler: ManualScheduler(clock: bench.clock), log: SilentLog(), door: door),
-      registry: Registry(path: home.appending("folders.json"), files: files),
+      registry: Registry(
+        path: home.appending("folders.json"), files: files,
+        isForeign: { root in disk.text(root.appending(RootIdentity.storePath)) == FolderMachine.foreignStore }),
       endpoint: Endpoint(baseURL: FolderBench.origin, credential: key),
       door: StoreDoor(
         database: { root, mode in
           let path = root.appending(RootIdentity.storePath)
+          let root = stores.places[root] ?? root
           let uri = "file:bench-\(mark)-\(root.description.replacing("/", with: "_"))?mode=memory&cache=shared"
           if disk.read(path) == nil {
             stores.kept[root] = nil
@@ -189,7 +194,26 @@ package final class FolderMachine {
           }
           return database
         },
-        blobs: { root in stores.kept[root]?.blobs ?? MemoryBlobStore() }))
+        blobs: { root in stores.kept[stores.places[root] ?? root]?.blobs ?? MemoryBlobStore() }))
+  }
+
+  /// What a store of another program holds.
+  package static let foreignStore = "another program's"
+
+  /// The store of a folder fails to queue the end of a placement (F44.19), until `takeEnds`.
+  package func refuseEnds(of root: PathBytes) throws {
+    try stores.kept[root]?.database.execute(
+      """
+      CREATE TRIGGER refuse_ends BEFORE INSERT ON queue WHEN NEW.kind = 'delete_edge'
+      BEGIN SELECT RAISE(ABORT, 'refused by the test'); END
+      """)
+  }
+
+  package func takeEnds(of root: PathBytes) throws { try stores.kept[root]?.database.execute("DROP TRIGGER refuse_ends") }
+
+  /// A store goes with the directory that was renamed.
+  package func moveStore(of root: PathBytes, to target: PathBytes) {
+    stores.places[target] = stores.places[root] ?? root
   }
 
   /// Adds the folder, its first sync confirmed.

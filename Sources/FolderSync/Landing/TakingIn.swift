@@ -46,10 +46,10 @@ extension Landing {
     do throws(FileError) {
       from = wish.path.parent.isEmpty ? wish.source : try wish.source.directory(beneath: wish.path.parent)
     } catch { throw LandingFailure(error) }
+    try reached(.lastLook, name, in: place.directory)
     guard let source = try look(at: wish.path.name, in: from, expecting: .bytes(wish.hash), toReplace: false) else {
       throw LandingFailure(.changed, "the file is not there any more")
     }
-    try reached(.lastLook, name, in: place.directory)
     _ = try look(at: name, in: place.directory, expecting: .absent)
     do throws(FileError) {
       try door.reached(.rename, name, in: place.directory)

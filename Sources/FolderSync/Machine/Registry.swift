@@ -13,7 +13,8 @@ package struct Registry: Sendable {
   /// The file.
   package let path: PathBytes
   private let files: any FileSystem
-  private let look: @Sendable (PathBytes) -> DirectoryLook
+  /// How an entry's directory is looked at.
+  let look: @Sendable (PathBytes) -> DirectoryLook
   private let isForeign: @Sendable (PathBytes) -> Bool
 
   /// A registry.
@@ -50,9 +51,10 @@ package struct Registry: Sendable {
   /// Whether the file is there: a pass of a folder that was listed tells a lost one by it (X5.3).
   package var fileIsThere: Bool { ((try? files.status(path)) ?? nil) != nil }
 
-  /// Lists a folder, as every pass does (X5.1). Nothing is written over a file that does not parse.
-  package func list(_ entry: RegistryEntry) throws(RegistryFailure) {
-    _ = try change(whereUnparsable: nil) { Registry.listing(entry, in: $0) }
+  /// Lists a folder, as every pass does (X5.1), and answers the list. Nothing is written over a file that does not parse.
+  @discardableResult
+  package func list(_ entry: RegistryEntry) throws(RegistryFailure) -> [RegistryEntry] {
+    try change(whereUnparsable: nil) { Registry.listing(entry, in: $0) }
   }
 
   /// Lists a folder for `add`: a file that does not parse is written afresh with this entry alone (X3.5).

@@ -35,6 +35,10 @@ extension PullPass {
       try folder.commit { try folder.store.change(item) { $0.unmatched = membership == .leftOtherwise } }
       bindings[item]?.unmatched = membership == .leftOtherwise
     }
+    if membership == .held, binding?.broughtByHand ?? false, !plansOnly {
+      try folder.commit { try folder.store.change(item) { $0.broughtByHand = false } }
+      bindings[item]?.broughtByHand = false
+    }
     // What is landed below starts from the binding as it is now.
     binding = bindings[item]
     if membership == .leftOtherwise, file.isOnDisk { report.unmatched += 1 }
@@ -55,9 +59,15 @@ extension PullPass {
           }
         }
       }
-    case .write: try writeNew(row, form, isLast: isLast)
-    case .revive: try writeNew(row, form, isLast: isLast, reviving: binding)
+    case .write:
+      if try isElsewhere(row, form, nil) { return }
+      if !plansOnly, let place = places[item], try takeIn(row, form, at: place) { return }
+      try writeNew(row, form, isLast: isLast)
+    case .revive:
+      if try isElsewhere(row, form, binding) { return }
+      try writeNew(row, form, isLast: isLast, reviving: binding)
     case .bringCurrent, .keepCurrentUnmatched:
+      if action == .keepCurrentUnmatched, let binding, try letGo(binding, file) { return }
       guard let binding, let reading = readings[item] else { return }
       if form == .bytes { try bringBytes(row, binding, reading) } else { try bringDocument(row, binding, reading) }
     }

@@ -52,6 +52,7 @@ extension PullPass {
   private func record(_ plan: PlannedLanding, _ file: PreparedLanding) -> LandingRecord {
     var binding = plan.binding
     binding.path = file.path
+    binding.broughtByHand = false
     binding.readHash = file.hash
     binding.writtenHash = file.hash
     let replaces: ContentHash?
@@ -64,6 +65,7 @@ extension PullPass {
   private func settled(_ plan: PlannedLanding, _ file: LandedFile) -> Binding {
     var binding = plan.binding
     binding.path = file.path
+    binding.broughtByHand = false
     binding.readHash = file.hash
     binding.writtenHash = file.hash
     binding.identity = file.status.identity.map { StoredIdentity($0, rootDevice: rootDevice) }

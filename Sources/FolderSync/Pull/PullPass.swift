@@ -19,7 +19,7 @@ final class PullPass {
   /// What links by file name find; made once places are ranked.
   var fileNames = FileNames()
   /// Files by path as the walk found them.
-  let found: [PathBytes: FileStatus]
+  var found: [PathBytes: FileStatus]
   /// What each bound file gave when it was read.
   var readings: [EntityID: FileReading] = [:]
   var planned: [PlannedLanding] = []
@@ -31,6 +31,12 @@ final class PullPass {
   /// Only the plan is read: nothing is written or queued (F54.3).
   let plansOnly: Bool
   var plan = FolderPlan(write: 0, send: 0, beside: 0)
+  /// The other folders of this machine, once one was asked about.
+  var lookedInto: OtherFolders?
+  /// Files without an id that moved to another folder.
+  var movedFiles: [EntityID: MovedFile]?
+  /// Files taken in that show an older version: brought current in this pull.
+  var brought: [EntityID] = []
 
   init(_ folder: FolderEngine, _ facts: PassFacts, root: any Directory, plansOnly: Bool = false) throws {
     self.folder = folder
@@ -73,6 +79,7 @@ final class PullPass {
     let waiting = waits
     waits = []
     for item in waiting { try bring(item, isLast: true) }
+    for item in brought { try bring(item, isLast: true) }
     try flush()
     if !plansOnly { try queuePlacements(order) }
     report.unplaced = try folder.standingRefusals()
@@ -166,36 +173,53 @@ final class PullPass {
 
   /// Takes away the file of an item that left: its record and the end of its placement commit first (F44.19).
   func takeAway(_ binding: Binding, purged: Bool) throws {
-    try folder.checkStop()
     guard let hash = readings[binding.item]?.hash else { return }
+    switch try remove(binding, hash, ends: !purged) {
+    case .removed(let ended):
+      report.removed += 1
+      if purged { report.purged += 1 }
+      if ended { report.ended += 1 }
+    case .stays(let failure):
+      if failure.kind == .changed {
+        report.kept += 1
+      } else {
+        tell(binding.path, .unwritten, failure.reason, binding.item)
+      }
+    }
+  }
+
+  enum Departure {
+    /// It is gone, its binding too; whether its placement's end was queued.
+    case removed(ended: Bool)
+    /// Everything is as it was.
+    case stays(LandingFailure)
+  }
+
+  /// Removes a file of these bytes with its binding.
+  func remove(_ binding: Binding, _ hash: ContentHash, ends: Bool) throws -> Departure {
+    try folder.checkStop()
     var ended = false
     try folder.commit {
       var kept = binding
       kept.writtenHash = hash
       try folder.store.record(LandingRecord(path: binding.path, hash: nil, binding: kept))
-      if !purged { ended = try folder.endPlacement(of: binding.item) }
+      if ends { ended = try folder.endPlacement(of: binding.item) }
       try folder.unbind(binding)
     }
     switch landing.remove(binding.path, holding: hash) {
     case .removed, .absent:
-      report.removed += 1
-      if purged { report.purged += 1 }
-      if ended { report.ended += 1 }
       disk.went(binding.path)
       bindings[binding.item] = nil
       try folder.store.forgetLanding(at: binding.path)
       try folder.release(binding.item)
+      return .removed(ended: ended)
     case .stays(let failure):
       try folder.commit {
         try folder.store.save(binding)
         try folder.store.forgetLanding(at: binding.path)
         if ended { try folder.withdrawEnd(of: binding.item) }
       }
-      if failure.kind == .changed {
-        report.kept += 1
-      } else {
-        tell(binding.path, .unwritten, failure.reason, binding.item)
-      }
+      return .stays(failure)
     }
   }
 

@@ -14,6 +14,12 @@ extension ScanPass {
         report.skipped += 1
         continue
       }
+      if let reason = waitingFiles[index] {
+        report.flagged.append(FlaggedFile(file.path, .waiting, reason))
+        // What is bound at this path is not told missing while the file that stands there is not told either.
+        if let held = boundPaths[file.path], liveByPath[file.path] != nil { present.insert(held) }
+        continue
+      }
       switch file.owner {
       case .item(let item):
         files[index].item = item
@@ -42,8 +48,14 @@ extension ScanPass {
     let row = try folder.copy.item(item)
     guard let row else { return try decideLost(index, item) }
     let form: FileForm
-    if let before, before.form == .bytes { form = .bytes } else { form = FileForm(documentName: file.path) ?? .bytes }
-    var binding = before ?? Binding(item: item, path: file.path, form: form)
+    let arrival = before == nil ? arrived[item] : nil
+    if (before?.form ?? arrival?.form) == .bytes {
+      form = .bytes
+    } else {
+      form = FileForm(documentName: file.path) ?? .bytes
+    }
+    var binding = before ?? arrival?.seed ?? Binding(item: item, path: file.path, form: form)
+    if before == nil { binding.broughtByHand = try !folder.copy.matches(item, facts.search) }
     binding.form = form
     let moved = before.map { $0.path != file.path } ?? true
     let sameName = before?.path.nameKey == file.path.nameKey
@@ -77,7 +89,7 @@ extension ScanPass {
     }
     if form == .bytes { return try decideBytes(index, row, binding, places: places) }
     guard let document = file.document else { return }
-    try decideDocument(index, document, row, binding, isNewHere: before == nil, places: places)
+    try decideDocument(index, document, row, binding, isNewHere: before == nil && arrival?.seed == nil, places: places)
   }
 
   /// Whether a file at a bound path is no longer the one written there: another file by its identity, and without the id

@@ -31,7 +31,6 @@ extension ScanPass {
     let large = isLargeRemoval(
       missing.count, ofBound: bindings.count, files: settings.removalThreshold.files,
       fraction: settings.removalThreshold.fraction)
-    let others = try OtherFolders.read(for: folder, noting: &report)
     for binding in missing {
       try folder.checkStop()
       guard let since = binding.missingSince else {
@@ -45,7 +44,7 @@ extension ScanPass {
       guard
         folder.now.milliseconds - since.milliseconds >= folder.context.clock.wait(milliseconds: Self.grace)
       else { continue }
-      try settle(binding, others)
+      try settle(binding)
     }
     if large {
       report.paused = missing.count
@@ -59,7 +58,7 @@ extension ScanPass {
   }
 
   /// Settles one missing file whose grace is past.
-  private func settle(_ binding: Binding, _ others: OtherFolders) throws {
+  private func settle(_ binding: Binding) throws {
     guard let row = try folder.copy.item(binding.item) else {
       // The row is gone: nothing is left to send (F35, F38).
       report.missing -= 1
@@ -72,15 +71,12 @@ extension ScanPass {
         try folder.unbind(binding)
       }
     }
-    switch try others.find(binding, row, from: folder, facts) {
-    case .moved:
+    switch try others().find(binding, facts) {
+    case .moved(let sighting):
       report.movedAway += 1
       report.missing -= 1
       let holds = try folder.copy.matches(binding.item, facts.search)
-      try group { [folder] in
-        if !holds { try folder.endPlacement(of: binding.item) }
-        try folder.unbind(binding)
-      }
+      try group { [folder] in try folder.letMove(binding, to: sighting, ends: !holds) }
     case .unsure(let reason):
       report.unsure.append(UnsureFile(path: binding.path.description, reason: reason))
     case .nowhere:
@@ -142,6 +138,17 @@ extension FolderEngine {
   /// Ends a binding, and with it what was kept for it.
   func unbind(_ binding: Binding) throws {
     try store.unbind(binding.item)
+  }
+
+  /// Ends the binding of a file that moved to another folder; where the search no longer holds its item, its placement too
+  /// (F44.16). One without an id that is not bound there yet is remembered (F43.3).
+  func letMove(_ binding: Binding, to sighting: Sighting, ends: Bool) throws {
+    if ends { try endPlacement(of: binding.item) }
+    try unbind(binding)
+    guard sighting.owner == .nobody, binding.carriesNoID else { return }
+    var moved = try store.movedFiles()
+    moved[binding.item] = MovedFile(binding)
+    try store.setMovedFiles(moved)
   }
 
   /// Queues the delete of a missing file's item, the end of its placement with it (F21.7, F44.16).

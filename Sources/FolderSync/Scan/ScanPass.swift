@@ -31,6 +31,12 @@ final class ScanPass {
   var placements: [NameKey: [EntityID]]?
   var pathItems: [PathBytes: EntityID]?
   lazy var lookups = NameLookups(folder: folder, facts: facts, asksServer: mode.asksServer)
+  /// Files whose item cannot be told or read now (F42.1), with the reason.
+  var waitingFiles: [Int: String] = [:]
+  /// Files that came from other folders with no id, and the items they became (F43.2).
+  var arrivals: [Int: Arrival] = [:]
+  var arrived: [EntityID: Arrival] = [:]
+  private var lookedInto: OtherFolders?
 
   init(_ folder: FolderEngine, _ facts: PassFacts, _ mode: Mode, root: any Directory) throws {
     self.folder = folder
@@ -63,6 +69,8 @@ final class ScanPass {
     try decideAllEdges()
     try flush()
     try folder.store.set(.listed, "yes")
+    try folder.store.setWaitingFiles(
+      Dictionary(waitingFiles.map { (files[$0.key].path, $0.value) }) { first, _ in first })
     finishCounts()
     return report
   }
@@ -88,6 +96,19 @@ final class ScanPass {
     report.embeds.sort { ($0.path, $0.reason) < ($1.path, $1.reason) }
     report.warnings.sort { $0.path < $1.path }
   }
+
+  /// The other folders of this machine.
+  func others() throws -> OtherFolders {
+    if let lookedInto { return lookedInto }
+    let others = try OtherFolders(folder, registry: report.registry)
+    lookedInto = others
+    return others
+  }
+
+  private(set) lazy var boundPaths: [PathBytes: EntityID] = Dictionary(
+    bindings.values.map { ($0.path, $0.item) }
+  ) { first, _ in first }
+  private(set) lazy var boundIdentities: Set<StoredIdentity> = Set(bindings.values.compactMap(\.identity))
 
   // MARK: Groups
 
@@ -226,36 +247,37 @@ final class ScanPass {
   private func resolveOwners() throws {
     files.removeAll { $0.isGone }
     var counts: [StoredIdentity: Int] = [:]
+    try findArrivals()
     for file in files where !file.isSkipped {
       if let identity = file.status.identity {
         counts[StoredIdentity(identity, rootDevice: rootDevice), default: 0] += 1
       }
     }
-    let pushed = files.indices.filter { !files[$0].isSkipped }
-    let claims = try pushed.map { index in
+    var carriedItems: [Int: EntityID] = [:]
+    for index in files.indices where !files[index].isSkipped && !files[index].isUnread && !files[index].isUnchanged {
+      carriedItems[index] = try validID(index, files[index].carriedID)
+    }
+    let pushed = files.indices.filter { !files[$0].isSkipped && waitingFiles[$0] == nil }
+    let claims = pushed.map { index in
       let file = files[index]
       let identity = file.status.identity.map { StoredIdentity($0, rootDevice: rootDevice) }
-      let carries: EntityID?
-      if file.isUnread || file.isUnchanged { carries = nil } else { carries = try validID(file.carriedID) }
       return FileClaim(
-        path: file.path, identity: identity.flatMap { counts[$0] == 1 ? $0 : nil }, carries: carries,
+        path: file.path, identity: identity.flatMap { counts[$0] == 1 ? $0 : nil }, carries: carriedItems[index],
         form: file.isBytes ? nil : FileForm(documentName: file.path))
     }
     let owners = resolveIdentity(claims, Array(bindings.values))
     for (index, owner) in zip(pushed, owners) { files[index].owner = owner }
+    settleArrivals()
   }
 
-  /// An id that names a document this copy holds; every other is no id (F16).
-  private func validID(_ id: EntityID?) throws -> EntityID? {
+  /// An id that names a document of this copy, or of a file moved here (F42); every other is no id (F16).
+  private func validID(_ index: Int, _ id: EntityID?) throws -> EntityID? {
     guard let id, id != facts.folder else { return nil }
     if let binding = bindings[id], binding.form != .bytes {
       // A bound item's id stays one, whether or not its row is held: what becomes of the file is the binding's to say.
       return id
     }
-    guard let item = try folder.copy.item(id), !item.isTrashed, !facts.isFileItem(item.type),
-      !item.type.bytes.starts(with: "system.".utf8)
-    else { return nil }
-    return id
+    return try carried(index, id)
   }
 }
 

@@ -26,6 +26,10 @@ package struct PathLists: Sendable {
 
   private let include: [Pattern]
   private let ignore: [Pattern]
+  private var width: Width = .settings
+
+  /// How much of the settings counts.
+  private enum Width { case settings, dotLed, nothing }
 
   /// No settings: everything but what is built in and what is dot-led.
   package static let unset = PathLists()
@@ -33,6 +37,20 @@ package struct PathLists: Sendable {
   private init() {
     include = []
     ignore = []
+  }
+
+  /// As widely as the built-in lists allow, and into the dot-led directories these lists include (F43).
+  var widened: PathLists {
+    var lists = self
+    lists.width = .dotLed
+    return lists
+  }
+
+  /// Everything the built-in lists leave alone, dot-led names too (F41.4).
+  static var everything: PathLists {
+    var lists = PathLists()
+    lists.width = .nothing
+    return lists
   }
 
   /// The lists of a folder's settings.
@@ -79,7 +97,9 @@ package struct PathLists: Sendable {
 
   /// The settings' part of the answer, for a path the built-in lists leave alone.
   func verdict(on path: FoldedPath) -> Verdict {
+    if width == .nothing { return .taken }
     guard path.names.allSatisfy({ !$0.isDotLed || namesDotLed($0) }) else { return .dotLed }
+    if width == .dotLed { return .taken }
     if decide(ignore, path, isDirectory: false) == true { return .ignored }
     if include.isEmpty { return .taken }
     return decide(include, path, isDirectory: false) == true ? .taken : .notIncluded
@@ -96,7 +116,9 @@ package struct PathLists: Sendable {
   package func reaches(directory path: PathBytes) -> Bool { reaches(FoldedPath(path)) }
 
   func reaches(_ directory: FoldedPath) -> Bool {
+    if width == .nothing { return true }
     if let name = directory.names.last, name.isDotLed, !namesDotLed(name) { return false }
+    if width == .dotLed { return true }
     if decide(ignore, directory, isDirectory: true) == true,
       !ignore.contains(where: { $0.isNegated && $0.couldMatchBelow(directory) })
     {

@@ -195,6 +195,9 @@ package struct Binding: Hashable, Sendable {
   package var edgesOwed = false
   /// Whether the id and version lines are to be written: the file's own create or edit landed (F13.6, F24.1).
   package var linesOwed = false
+  /// Whether a person brought the file here from another folder while the search does not hold its item: it is not let go
+  /// before a pull writes it, or the search holds it (F44.12).
+  package var broughtByHand = false
 
   package init(item: EntityID, path: PathBytes, form: FileForm) {
     self.item = item

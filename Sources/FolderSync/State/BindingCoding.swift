@@ -18,6 +18,7 @@ extension Binding {
     if !refusals.isEmpty { object["refusals"] = .array(refusals.map(\.json)) }
     if edgesOwed { object["edges_owed"] = true }
     if linesOwed { object["lines_owed"] = true }
+    if broughtByHand { object["brought"] = true }
     return .object(object)
   }
 
@@ -36,6 +37,7 @@ extension Binding {
     heldBack = (facts["held_back"]?.array ?? []).compactMap { $0.text.flatMap { EntityID($0) } }
     edgesOwed = facts["edges_owed"]?.bool ?? false
     linesOwed = facts["lines_owed"]?.bool ?? false
+    broughtByHand = facts["brought"]?.bool ?? false
     refusals = (facts["refusals"]?.array ?? []).compactMap(FileRefusal.init(json:))
   }
 

@@ -55,6 +55,10 @@ package final class FolderStore {
     case yamlRefusedVersion = "yaml_refused_version"
     /// Whether the registry listed this folder before (X5.3).
     case listed
+    /// Files moved by hand into other folders that have not bound them yet (F43.3): JSON by item.
+    case elsewhere
+    /// Files whose item could not be read yet (F42.1): JSON of path and reason.
+    case waiting
     /// The key's id and its `in-folder` grant as last read (F19.23).
     case keyID = "key_id"
     case keyGrant = "key_grant"

@@ -90,6 +90,7 @@ extension Folders {
       root: root, copy: copy, store: store, folderID: id,
       identity: try RootIdentity(root, files: context.files), stop: stop)
     folder.registry = registry
+    folder.openOther = opensOthers()
     try folder.commit {
       try store.set(.folder, id.text)
       try store.set(.row, Text(bytes: row.json.write()))

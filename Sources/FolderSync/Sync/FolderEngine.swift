@@ -20,6 +20,10 @@ package final class FolderEngine {
   var key: CallingKey?
   /// The machine's list of folders; nil where there is none.
   package var registry: Registry?
+  /// The list as the last scan found it.
+  var listed: [RegistryEntry]?
+  /// Opens another folder's store to read (X5.7).
+  var openOther: ((PathBytes) throws -> FolderEngine)?
 
   package init(
     root: PathBytes, copy: WorkingCopy, store: FolderStore, folderID: EntityID, identity: RootIdentity, stop: StopFlag

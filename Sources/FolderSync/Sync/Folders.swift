@@ -191,7 +191,16 @@ package struct Folders {
     do throws(FileError) { identity = try RootIdentity(root, files: context.files) } catch { throw MarfaError(error) }
     let engine = FolderEngine(root: root, copy: copy, store: store, folderID: folder, identity: identity, stop: stop)
     engine.registry = registry
+    if role == .writer { engine.openOther = opensOthers() }
     return engine
+  }
+}
+
+extension Folders {
+  /// Opens other folders of this machine to read, without a server.
+  func opensOthers() -> (PathBytes) throws -> FolderEngine {
+    let reading = Folders(context: context, registry: registry, endpoint: nil, door: door, stop: stop)
+    return { root in try reading.open(root, role: .reader) }
   }
 }
 
@@ -203,13 +212,26 @@ extension FolderEngine {
     let wasListed = try store.fact(.listed) != nil
     let isGone = !registry.fileIsThere
     guard let id = try copy.storeID().flatMap({ EntityID($0) }) else { return nil }
+    listed = nil
     do throws(RegistryFailure) {
-      try registry.list(RegistryEntry(dir: root, folder: folderID, store: id))
+      listed = try registry.list(RegistryEntry(dir: root, folder: folderID, store: id))
     } catch {
       return error.message
     }
+    try remember(listed ?? [], but: id.text)
     return wasListed && isGone
       ? "the list of this machine's folders was gone; missing files are held for this pass, and it is listed again"
       : nil
+  }
+
+  /// Remembers the other folders the list names, so that they are looked in though it is lost (F41.11, X5.6).
+  private func remember(_ entries: [RegistryEntry], but own: Text) throws {
+    let known = try store.otherFolders()
+    for entry in entries where entry.dir != root {
+      guard let id = entry.store, id != own,
+        !known.contains(where: { $0.store == id && $0.dir == entry.dir && $0.folder == entry.folder })
+      else { continue }
+      try store.remember(otherStore: id, dir: entry.dir, folder: entry.folder)
+    }
   }
 }

@@ -19,27 +19,23 @@ extension FolderEngine {
     try settleLandings(in: root)
     let walked = try walk(root: root, lists: facts.lists, now: now, stop: stop)
     let found = Set(walked.files.map(\.path))
-    var noted = FolderScan()
-    let others = try OtherFolders.read(for: self, noting: &noted)
+    let others = try OtherFolders(self, registry: try relist())
     for item in disk.keys.sorted() {
       guard let binding = try store.binding(of: item), !found.contains(binding.path),
         case .looked = walked.reach(of: binding.path, seen: binding.identity)
       else { continue }
-      guard let row = try copy.item(item), !row.isTrashed else {
+      guard try copy.item(item).map({ !$0.isTrashed }) ?? false else {
         try commit {
           if try copy.item(item) != nil { try endPlacement(of: item) }
           try unbind(binding)
         }
         continue
       }
-      switch try others.find(binding, row, from: self, facts) {
-      case .moved:
+      switch try others.find(binding, facts) {
+      case .moved(let sighting):
         report.moved += 1
         let holds = try copy.matches(item, facts.search)
-        try commit {
-          if !holds { try endPlacement(of: item) }
-          try unbind(binding)
-        }
+        try commit { try letMove(binding, to: sighting, ends: !holds) }
       case .unsure(let reason):
         report.unsure.append(UnsureFile(path: binding.path.description, reason: reason))
       case .nowhere:

@@ -27,6 +27,8 @@ private struct StatusPass {
   let walked: WalkResult
   let pausedPull: [EntityID: Bool]
   let pausedDisk: [EntityID: Bool]
+  /// Files whose item could not be read yet (F42.1).
+  let waiting: [PathBytes: String]
   let bindings: [Binding]
   /// Waits of each item, and why a write of it is blocked.
   var waits: [EntityID: Set<FileWait>] = [:]
@@ -42,6 +44,7 @@ private struct StatusPass {
     self.walked = walked
     self.pausedPull = pausedPull
     pausedDisk = try folder.store.paused(.disk)
+    waiting = try folder.store.waitingFiles()
     // A write a crash cut off is read as the next scan will settle it, and recorded nowhere (X15.6, C9.8).
     var settled: [EntityID: Binding] = [:]
     for binding in try folder.store.bindings() { settled[binding.item] = binding }
@@ -185,7 +188,10 @@ private struct StatusPass {
     switch Document.read(bytes, kind: kind, edges: facts.vocabulary) {
     case .encoding(let reason): entry = FolderFile(file.path, held: .encoding, reason)
     case .unreadable(let held): entry = FolderFile(file.path, held: .unreadable, held.reason)
-    case .read: entry = FolderFile(file.path, .waiting, waits: [.scan])
+    case .read:
+      entry =
+        waiting[file.path].map { FolderFile(file.path, held: .waiting, $0) }
+        ?? FolderFile(file.path, .waiting, waits: [.scan])
     }
     warn(&entry, bytes)
     return entry

@@ -11,8 +11,20 @@ struct FolderWork {
     self.session = session
     folders = Folders(
       context: session.context,
-      registry: session.program.registryFile.map { Registry(path: $0, files: session.context.files) },
+      registry: session.program.registryFile.map { FolderWork.registry($0, session.context) },
       endpoint: endpoint, credentials: session.kept, door: FolderWork.door(session.context), stop: session.program.stop)
+  }
+
+  /// The machine's list. No other folder's directory is waited on (P2.4), and an entry whose store this build cannot read
+  /// is kept whole (X5.8).
+  private static func registry(_ path: PathBytes, _ context: Context) -> Registry {
+    let look = BoundedLook(context.files)
+    return Registry(
+      path: path, files: context.files, look: { look($0) },
+      isForeign: { root in
+        let reading = Folders(context: context, registry: nil, endpoint: nil, door: door(context))
+        return (try? reading.open(root, role: .reader)) == nil
+      })
   }
 
   /// A folder's store lies in its own `.marfa/` (X6).
