@@ -209,7 +209,9 @@ package final class FolderMachine {
       """)
   }
 
-  package func takeEnds(of root: PathBytes) throws { try stores.kept[root]?.database.execute("DROP TRIGGER refuse_ends") }
+  package func takeEnds(of root: PathBytes) throws {
+    try stores.kept[root]?.database.execute("DROP TRIGGER refuse_ends")
+  }
 
   /// A store goes with the directory that was renamed.
   package func moveStore(of root: PathBytes, to target: PathBytes) {

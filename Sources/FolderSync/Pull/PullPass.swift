@@ -110,6 +110,12 @@ final class PullPass {
 
   /// What stands at a binding's path (F32, F35). Bytes are read, and kept for the comparison.
   func fileNow(_ binding: Binding) -> PullSituation.File {
+    // Another item's file may stand where a missing one was.
+    if binding.missingSince != nil,
+      bindings.values.contains(where: { $0.path == binding.path && $0.missingSince == nil && $0.item != binding.item })
+    {
+      return .missing
+    }
     guard found[binding.path] != nil else {
       switch walked.reach(of: binding.path, seen: binding.identity) {
       case .looked: return .missing

@@ -108,7 +108,8 @@ extension ScanPass {
   }
 
   private func hashOfSkipped(_ index: Int) -> ContentHash? {
-    guard files[index].status.size > 0, case .read(let reading) = folder.read(files[index].path, in: root, keeping: false)
+    guard files[index].status.size > 0,
+      case .read(let reading) = folder.read(files[index].path, in: root, keeping: false)
     else { return nil }
     return reading.hash
   }

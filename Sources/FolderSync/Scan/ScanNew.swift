@@ -180,7 +180,9 @@ extension ScanPass {
     // An emptied file is no upload (F36.1); it is held as it is until it holds bytes again.
     let uploads = changed && file.status.size > 0 && row.properties["blob_ref"]?.text != hash.text
     if uploads { properties["blob_ref"] = .string(hash.text) }
-    if places, let was = bindings[row.id]?.path.name ?? arrived[row.id]?.name, row.properties["title"]?.text == was.text, was != file.path.name {
+    if places, let was = bindings[row.id]?.path.name ?? arrived[row.id]?.name,
+      row.properties["title"]?.text == was.text, was != file.path.name
+    {
       properties["title"] = .string(file.path.name.text)
     }
     let keeps = try folder.keepsPermissions(in: root)

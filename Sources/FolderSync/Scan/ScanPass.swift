@@ -12,6 +12,8 @@ final class ScanPass {
     var asksServer = false
     /// Wait for files still written to, and leave bytes that have not settled (F51.3).
     var isWatch = false
+    /// Ends with `CatchUpFirst` where a file names what the copy may only not have heard of yet (P8.1).
+    var mayCatchUp = false
   }
 
   let folder: FolderEngine
@@ -61,6 +63,7 @@ final class ScanPass {
 
     takeNames()
     try readDocuments()
+    if mode.mayCatchUp, try namesUnheard() { throw CatchUpFirst() }
     try readBytes()
     try resolveOwners()
     try decideFiles()
@@ -161,6 +164,22 @@ final class ScanPass {
       files[index].isUnread = false
       try readDocument(index, kind, nil)
     }
+  }
+
+  /// Whether a document names a version newer than the copy's, or an id the copy does not hold (P8.1): another program may
+  /// have brought it here before the server's news of it came.
+  private func namesUnheard() throws -> Bool {
+    for file in files where !file.isUnread && !file.isUnchanged {
+      guard let document = file.document, document.kind == .markdown, let id = document.id.id, id != facts.folder else {
+        continue
+      }
+      guard let row = try folder.copy.item(id) else {
+        if bindings[id] == nil { return true }
+        continue
+      }
+      if let version = document.version.version, version > row.version { return true }
+    }
+    return false
   }
 
   private func readDocument(_ index: Int, _ kind: DocumentKind, _ binding: Binding?) throws {

@@ -91,13 +91,24 @@ extension FolderEngine {
       }
     }
     try settleRow()
-    push.scan = try scan(quick: quick, asksServer: true, isWatch: isWatch)
+    do {
+      push.scan = try scan(quick: quick, asksServer: true, isWatch: isWatch, mayCatchUp: true)
+    } catch is CatchUpFirst {
+      // Out of reach of the server the id is none, and the version unknown (F16.1, F23.4).
+      do throws(MarfaError) { push.catchUp = try catchUp() } catch { if !error.isEnvironmental { throw error } }
+      guard try copy.answers(try facts().slice) else {
+        throw MarfaError(.hydrationIncomplete, "the copy is not filled")
+      }
+      push.scan = try scan(quick: quick, asksServer: true, isWatch: isWatch)
+    }
     if push.scan.rootGone != nil { return push }
 
     let first = try drain()
     push.drain = first
     do throws(MarfaError) {
+      let early = push.catchUp.hydrated
       push.catchUp = try catchUp()
+      push.catchUp.hydrated = push.catchUp.hydrated ?? early
     } catch {
       guard error.isEnvironmental else { throw error }
       push.catchUp.failed = error

@@ -46,7 +46,9 @@ struct ScanWords {
   /// Files still changing.
   var settling: [String] { scan.paths("settling").map { "\($0): still changing; it goes once it stops" } }
   /// Deleted files.
-  var trashed: [String] { scan.paths("trashed").map { "\($0): deleted here, its item goes to the bin" } }
+  var trashed: [String] {
+    scan.paths("trashed").map { "\($0): deleted here, and no folder on this computer has it; its item goes to the bin" }
+  }
   /// Trouble with the list of folders.
   var registry: [String] { scan.words("registry").map { ["the list of folders: \($0)"] } ?? [] }
   /// Missing files that are held.

@@ -83,15 +83,15 @@ struct MovedScenarios {
     let (shown, hidden) = (try both.bench.id("shown"), try both.bench.id("hidden"))
     try both.move("shown.md")
     try both.move("hidden.md")
-    both.bench.transport.before = { request in
-      request.method == "GET" && request.url.contains("/items/\(hidden)")
-        ? .success(HTTPResponse(refusing: 404, "item_not_found")) : nil
-    }
+    // The folder they left has not heard yet that the server shows one of them no longer.
+    try both.bench.purge(hidden)
     let push = try both.two.push()
-    both.bench.goOnline()
-    #expect(push.scan.created == 1)
+    #expect(push.scan.created == 1 && push.scan.flagged.isEmpty)
     #expect(try both.two.isPinned(shown) && !both.two.isPinned(hidden))
-    #expect(try both.bench.ids("hidden").count == 2 && both.bench.ids("shown").count == 1)
+    let fresh = try both.bench.id("hidden")
+    #expect(try fresh != hidden && both.bench.ids("shown") == [shown])
+    #expect(both.two.text("hidden.md")?.contains("marfa_id: \(fresh)") == true)
+    #expect(try both.bench.body(fresh) == "Hidden.\n")
     #expect(both.two.text("shown.md")?.contains("marfa_id: \(shown)") == true)
     #expect(both.two.text("hidden.md")?.contains("marfa_id: \(hidden)") == false)
   }
@@ -269,8 +269,8 @@ struct MovedScenarios {
     try both.one.push()
     let item = try both.bench.id("a")
     try both.move("a.md")
-    try both.machine.disk.save(
-      both.two.path("a.md"), Array((try #require(both.two.text("a.md")) + "Saved.\n").utf8))
+    let text = try #require(both.two.text("a.md"))
+    try both.machine.disk.save(both.two.path("a.md"), Array((text + "Saved.\n").utf8))
     try both.one.push()
     both.one.grace()
     both.bench.transport.clear()
@@ -368,7 +368,8 @@ struct MovedScenarios {
     #expect(try both.bench.titles() == ["a"])
   }
 
-  @Test("F-S313 another folder, or a directory in it, that cannot be read holds a missing file", arguments: [false, true])
+  @Test(
+    "F-S313 another folder, or a directory in it, that cannot be read holds a missing file", arguments: [false, true])
   func unreadable(inside: Bool) throws {
     let both = try TwoFolders()
     try both.one.write("a.md", "A.\n")
@@ -407,7 +408,8 @@ struct MovedScenarios {
     let foreign = machine.root.parent.appending("Foreign")
     try machine.disk.write(foreign.appending(".marfa/core.sqlite"), FolderMachine.foreignStore)
     let registry = machine.root.parent.appending("folders.json")
-    var list = try #require(try JSON(parsing: try #require(machine.disk.read(registry))).object)
+    let listed = try #require(machine.disk.read(registry))
+    var list = try JSON(parsing: listed).object ?? JSONObject()
     let entry: JSON = [
       "dir": .string(foreign.text), "folder": "018f0000-0000-7000-8000-00000000f001",
       "store": "018f0000-0000-7000-8000-0000000057a1", "device": 7, "program": "another",
@@ -438,7 +440,8 @@ struct MovedScenarios {
     #expect(push.scan.unsure.map(\.path) == held)
     #expect(push.scan.unsure.allSatisfy { $0.reason.contains("Foreign") })
     #expect(push.scan.trashed == ["a.md", "b.txt"].filter { !held.contains($0) })
-    let kept = try JSON(parsing: try #require(machine.disk.read(registry)))["folders"]?.array ?? []
+    let after = try #require(machine.disk.read(registry))
+    let kept = try JSON(parsing: after)["folders"]?.array ?? []
     #expect(kept.contains(entry))
     #expect(kept.count == 2)
   }
