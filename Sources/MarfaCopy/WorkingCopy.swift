@@ -31,8 +31,10 @@ package final class WorkingCopy {
   /// The budget of downloaded bytes (D209.1); nil is none.
   package var blobBudget: Int?
 
-  /// The queue of writes.
-  package private(set) lazy var queue = WriteQueue(copy: self)
+  /// The queue of writes. Whoever holds it holds the copy.
+  package var queue: WriteQueue { WriteQueue(copy: self) }
+  private var seenVersion = 0
+  private lazy var projection = QueueProjection(copy: self)
 
   /// Asks work to end; checked between requests, pages and batches.
   package var stop: StopFlag {
@@ -58,10 +60,12 @@ package final class WorkingCopy {
   /// - Throws: `wrong_schema` where the store is of another build (D41.5), `invalid` where a reader misses a table.
   package static func open(
     database: Database, blobs: any BlobStore, context: Context, role: Role, endpoint: Endpoint?,
-    credentials: (any CredentialStore)?, path: PathBytes = "the store"
+    credentials: (any CredentialStore)?, path: PathBytes = "the store",
+    migrations: [Migration] = Schema.migrations
   ) throws(MarfaError) -> WorkingCopy {
     do {
       try database.execute("PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 5000")
+      if role == .writer { try Migration.migrate(database, among: migrations) }
       try checkSchema(database, role, path)
       if role == .writer {
         try database.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
@@ -74,7 +78,8 @@ package final class WorkingCopy {
     if role == .writer {
       if try copy.store.text(.storeID) == nil { try copy.store.set(.storeID, context.ids.next()) }
     }
-    copy.store.projection = copy.queue
+    copy.store.projection = copy.projection
+    _ = try copy.wasSavedElsewhere()
     return copy
   }
 
@@ -128,6 +133,13 @@ package final class WorkingCopy {
   package func dataVersion() throws(MarfaError) -> Int {
     let other = try store.read { try database.one("PRAGMA data_version") { $0.int(0) } ?? 0 }
     return other << 32 + store.changes
+  }
+
+  /// Whether another connection saved since this was last asked, or since the copy was opened (D41.2).
+  package func wasSavedElsewhere() throws(MarfaError) -> Bool {
+    let now = try store.read { try database.one("PRAGMA data_version") { $0.int(0) } ?? 0 }
+    defer { seenVersion = now }
+    return seenVersion != now
   }
 
   /// The store's own id (X9.3).

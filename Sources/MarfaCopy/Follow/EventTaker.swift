@@ -31,6 +31,8 @@ final class EventTaker {
   private(set) var skipped = 0
   private(set) var cursor: Text
   private(set) var greatest: Int64
+  /// Where the stream was opened.
+  private let opened: Int64
 
   private var read: [EntityID: Certified] = [:]
   private var edgesRead: [EntityID: [Edge]] = [:]
@@ -42,7 +44,8 @@ final class EventTaker {
     self.slice = slice
     view = certificate.view
     cursor = certificate.cursor
-    greatest = Certificate.position(certificate.cursor) ?? 0
+    opened = Certificate.position(certificate.cursor) ?? 0
+    greatest = opened
     self.generation = generation
     self.asked = asked
   }
@@ -106,6 +109,11 @@ final class EventTaker {
 
   /// Moves the cursor to a live marker's position (D17.5).
   func take(live marker: Marker) throws(MarfaError) {
+    if marker.position < opened {
+      throw try copy.expire(
+        "head_past_log",
+        "the server's log ends at \(marker.cursor), behind \(opened) this copy reached: it was set back")
+    }
     guard marker.position >= greatest else {
       throw try copy.invalidProof("the live marker stands at \(marker.cursor), behind the last event \(greatest)")
     }

@@ -19,6 +19,8 @@ extension WorkingCopy {
       return .found(try answer.json())
     }
     let refusal = server.refusal(answer)
+    // A stop before a read returned outranks its failure, but for what ends the copy (D59.1).
+    if answer.status >= 408, answer.status != 409 { try checkStop() }
     switch (answer.status, refusal.server?.code) {
     case (404, _), (403, _):
       // A 403 of another door (a missing permission) is certified for /keys/current alone; any other that names the

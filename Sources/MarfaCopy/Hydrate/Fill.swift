@@ -119,6 +119,10 @@ extension WorkingCopy {
   /// filled copy ends it (D53.2).
   private func readHead() throws(MarfaError) -> Marker {
     do throws(MarfaError) { return try server.readHead() } catch {
+      let view = try store.text(.readView)
+      let endsCopy = error.code == .unauthorized && view != nil
+      // A stop before the read returned outranks its failure, but for a credential that ended (D59.1).
+      if !endsCopy { try checkStop() }
       if error.code == .unauthorized, try store.text(.readView) != nil {
         throw try expire("credential_ended", error.message)
       }
@@ -264,7 +268,7 @@ extension WorkingCopy {
         : [("edge_type", slice.edgeTypes[state.listing - types.count]), ("limit", "200")]
       do throws(MarfaError) {
         try walk(path, query: query, view: view, from: state.page) { (rows, next) throws(MarfaError) in
-          let taken = isItems ? try readRows(rows, view: view) : ([], try readEdges(rows), 0)
+          let taken = isItems ? try readRows(rows, view: view) : ([], try pageEdges(rows), 0)
           var after = state
           pages += 1 + taken.2
           after.pages = pages
@@ -299,7 +303,7 @@ extension WorkingCopy {
     return (items, edges, pages)
   }
 
-  private func readEdges(_ rows: [JSON]) throws(MarfaError) -> [Edge] {
+  private func pageEdges(_ rows: [JSON]) throws(MarfaError) -> [Edge] {
     var edges: [Edge] = []
     for json in rows {
       guard let edge = Edge(json) else { throw MarfaError(.decoding, "an edge of the server could not be read") }

@@ -82,7 +82,7 @@ extension WorkingCopy {
     } catch {
       // The one answer that says absence without proof (D54.4).
       guard error.server?.code == "invalid_id" else { throw error }
-      try store.transaction { try letGo(id, slice: try slice()) }
+      try store.transaction { try takeAbsence(id) }
       return nil
     }
     switch answer {
@@ -104,9 +104,23 @@ extension WorkingCopy {
       }
       try store.transaction {
         try requireGeneration(generation)
-        try letGo(id, slice: try slice())
+        try takeAbsence(id)
       }
       return nil
+    }
+  }
+
+  /// Lets a row go that the instance certified absent; the pins of a create of this device's that was refused go with it
+  /// (D1.14). Any other pin stays: its row may come back into reach (D1.19).
+  private func takeAbsence(_ id: EntityID) throws(MarfaError) {
+    try letGo(id, slice: try slice())
+    try store.read {
+      let pins = try database.run(
+        """
+        DELETE FROM pin WHERE item = ?1 AND EXISTS (
+          SELECT 1 FROM queue WHERE item = ?1 AND kind = 'create_item' AND verdict = 'refused')
+        """, id)
+      if pins > 0 { try bumpPins() }
     }
   }
 

@@ -31,6 +31,8 @@ package struct ListQuery: Hashable, Sendable {
   /// At most so many rows; nil is all.
   package var limit: Int?
   package var offset = 0
+  /// Whether `system.*` rows stay out even where a type names them: no folder holds one (D65.1).
+  package var leavesSystemOut = false
 
   /// A list of everything active.
   package init() {}
@@ -98,6 +100,11 @@ extension WorkingCopy {
   }
 
   private func prepared(_ search: FolderSearch) throws(MarfaError) -> Prepared {
+    try prepared(try listQuery(of: search))
+  }
+
+  /// The list a folder's search is.
+  func listQuery(of search: FolderSearch) throws(MarfaError) -> ListQuery {
     try requireComplete()
     guard let slice = try slice() else { throw MarfaError(.hydrationIncomplete, "the working copy was never filled") }
     for state in search.states where state != "active" && state != "archived" {
@@ -122,9 +129,8 @@ extension WorkingCopy {
     query.tier = search.tier
     query.filter = search.filter
     query.beneath = search.beneath
-    var prepared = try prepared(query)
-    prepared.clause.sql += " AND NOT (item.type >= 'system.' AND item.type < 'system/')"
-    return prepared
+    query.leavesSystemOut = true
+    return query
   }
 
   private func answersType(_ type: Text, _ slice: Slice) -> Bool {
@@ -137,11 +143,12 @@ extension WorkingCopy {
   func prepared(_ query: ListQuery) throws(MarfaError) -> Prepared {
     let catalog = try catalog()
     var clauses: [Clause] = []
-    if query.types.isEmpty {
+    if query.types.isEmpty || query.leavesSystemOut {
       clauses.append(Clause(sql: "NOT (item.type >= 'system.' AND item.type < 'system/')"))
-    } else {
-      clauses.append(try typeClause(query.types, catalog))
     }
+    if !query.types.isEmpty { clauses.append(try typeClause(query.types, catalog)) }
+    // A pinned row the instance's listing leaves out is held, and no list gives it (D52.9).
+    clauses.append(Clause(sql: "item.listed"))
     let states = query.states.isEmpty ? ["active"] : query.states
     clauses.append(Clause(sql: "item.state IN (\(places(states.count)))", values: states))
     if let tier = query.tier, tier != "all" { clauses.append(Clause(sql: "item.tier = ?", values: [tier])) }

@@ -21,17 +21,17 @@ extension WorkingCopy {
     guard try hydration() != .expired else { try requireComplete(); return [] }
     let prepared = try prepared(query)
     guard let match = SearchWords.match(words) else { return [] }
-    if role == .writer { try store.indexPending(catalog: try catalog()) }
+    let index = try searchIndex()
     // Private-use marks, replaced after escaping: nothing else is ever markup.
     let values = prepared.before + [match] + prepared.clause.values + [query.limit ?? 20, query.offset]
     return try store.read {
       try database.allRows(
         """
-        \(prepared.with)SELECT \(Store.qualifiedItemColumns), -bm25(item_text),
-          snippet(item_text, -1, char(0xE000), char(0xE001), '...', 32)
-        FROM item_text JOIN item ON item.row = item_text.rowid
-        WHERE item_text MATCH ? AND item.state <> 'trashed' AND \(prepared.clause.sql)
-        ORDER BY bm25(item_text), item.id LIMIT ? OFFSET ?
+        \(prepared.with)SELECT \(Store.qualifiedItemColumns), -bm25(\(index)),
+          snippet(\(index), -1, char(0xE000), char(0xE001), '...', 32)
+        FROM \(index) JOIN item ON item.row = \(index).rowid
+        WHERE \(index) MATCH ? AND item.state <> 'trashed' AND \(prepared.clause.sql)
+        ORDER BY bm25(\(index)), item.id LIMIT ? OFFSET ?
         """, values
       ) { row in
         SearchHit(item: try Store.item(of: row), score: row.double(15), snippet: SearchWords.escape(row.bytes(16)))
@@ -40,7 +40,50 @@ extension WorkingCopy {
   }
 }
 
+extension WorkingCopy {
+  /// The index to search. A reader changes no byte of the store, so where rows are not indexed yet it indexes all of them
+  /// in a temporary table of its own.
+  private func searchIndex() throws(MarfaError) -> String {
+    if role == .writer {
+      try store.indexPending(catalog: try catalog())
+      return "item_text"
+    }
+    return try store.indexForReader(version: try dataVersion())
+  }
+}
+
 extension Store {
+  /// The store's own index where it is whole, else one in memory, made anew when the store has changed.
+  func indexForReader(version: Int) throws(MarfaError) -> String {
+    try read {
+      guard try database.one("SELECT 1 FROM text_pending LIMIT 1", read: { _ in true }) ?? false else {
+        return "item_text"
+      }
+      if readerIndexVersion == version { return "reader_text" }
+      // Another build of the catalog may have been saved meanwhile.
+      kept = nil
+      let catalog = try catalog()
+      try database.execute(
+        """
+        PRAGMA temp_store = MEMORY; DROP TABLE IF EXISTS temp.reader_text;
+        CREATE VIRTUAL TABLE temp.reader_text USING fts5 (
+          title, body, description, name, extra, tags, tokenize = 'porter unicode61 remove_diacritics 2');
+        """)
+      var items: [(row: Int, item: Item)] = []
+      try database.rows("SELECT \(Store.itemColumns), row FROM item WHERE state <> 'trashed'") { (row) throws in
+        items.append((row.int(15), try Store.item(of: row)))
+      }
+      for (row, item) in items {
+        try database.run(
+          """
+          INSERT INTO reader_text (rowid, title, body, description, name, extra, tags) VALUES (?, ?, ?, ?, ?, ?, ?)
+          """, [row] + SearchWords.columns(of: item, in: catalog))
+      }
+      readerIndexVersion = version
+      return "reader_text"
+    }
+  }
+
   /// Indexes the rows whose text is not indexed as it stands, in one transaction.
   func indexPending(catalog: Catalog) throws(MarfaError) {
     let pending = try read { try database.one("SELECT 1 FROM text_pending LIMIT 1") { _ in true } ?? false }
@@ -72,10 +115,8 @@ enum SearchWords {
     let type = catalog.type(item.type)
     func indexed(_ name: Text) -> Text? {
       let field = type?.field(name)
-      guard field?.isSearchable ?? true, field?.kind != "thumbnail", let text = item.properties[name]?.text,
-        !text.bytes.starts(with: "data:image/".utf8)
-      else { return nil }
-      return text
+      guard field?.isSearchable ?? true, field?.kind != "thumbnail" else { return nil }
+      return item.properties[name]?.text
     }
     let extra = (type?.fields ?? []).map(\.name).filter { !named.contains($0) }.sorted().compactMap(indexed)
     func joined(_ texts: [Text]) -> Text { Text(bytes: Array(texts.map(\.bytes).joined(separator: [0x0A]))) }

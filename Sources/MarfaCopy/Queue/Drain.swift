@@ -28,7 +28,9 @@ extension WriteQueue {
     case .inProgress: throw incomplete()
     case .stale:
       throw .expired("stale", "the server's log no longer reaches back to the copy; it must be filled again first")
-    case .expired: _ = try standing()
+    case .expired:
+      let reason = try store.text(.expiredReason)?.string ?? "expired"
+      throw .expired(reason, "the copy has ended (\(reason)); it must be filled again before it sends")
     }
   }
 

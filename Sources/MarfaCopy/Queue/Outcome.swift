@@ -53,7 +53,8 @@ enum Outcome {
             server: .init(status: status)))
       }
       return .environmental(
-        "\(origin) answered \(status) and named no contract: something in front of the server answered in its place")
+        "\(origin) answered \(status) and named no contract: something in front of the server answered in its place; "
+          + "if this repeats while the server otherwise answers, the X-Marfa-Contract header is being lost on the way")
     }
     if isSuccess { return success(write, body, replayed: response.header("Idempotency-Replayed") == "true") }
     if status >= 500 || status == 408 || status == 425 || status == 429 {

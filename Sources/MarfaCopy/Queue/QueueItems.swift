@@ -313,7 +313,7 @@ extension WriteQueue {
   /// How far the copy is, for queueing (Q28.3).
   enum Standing { case never, whole, filling, stale }
 
-  /// - Throws: `copy_expired`: an expired copy queues nothing until a fill.
+  /// - Throws: `hydration_incomplete`: an expired copy queues nothing until a fill (D4.1).
   func standing() throws(MarfaError) -> Standing {
     switch try copy.hydration() {
     case .never: return .never
@@ -322,7 +322,9 @@ extension WriteQueue {
     case .stale: return .stale
     case .expired:
       let reason = try store.text(.expiredReason)?.string ?? "expired"
-      throw .expired(reason, "the copy has ended (\(reason)); it must be filled again before it takes writes")
+      throw MarfaError(
+        .hydrationIncomplete, "the copy has ended (\(reason)); it must be filled again before it takes writes",
+        reason: reason)
     }
   }
 

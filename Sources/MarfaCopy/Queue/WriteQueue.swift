@@ -8,7 +8,7 @@ import MarfaBase
 /// Every call runs inside the caller's open transaction where there is one, so that a write and what a folder records of it
 /// commit together. Used from one thread.
 package final class WriteQueue {
-  unowned let copy: WorkingCopy
+  let copy: WorkingCopy
   let table: QueueTable
   var store: Store { copy.store }
   var context: Context { copy.context }

@@ -65,7 +65,9 @@ extension Store {
 
   private func install(base: Edge?, id: EntityID, seen: Bool) throws(MarfaError) {
     let waits = try projection?.hasWaiting(edge: id) ?? false
-    let shown = waits ? try projection?.shown(edge: id, base: base) : base
+    var shown = waits ? try projection?.shown(edge: id, base: base) : base
+    // A waiting create whose source a fill left out is not held, and stays queued (D44.3).
+    if base == nil, let made = shown, try item(made.source) == nil, try !isHeldWhole(made.type) { shown = nil }
     let mark = try fillMark()
     try read {
       if waits {
@@ -89,6 +91,12 @@ extension Store {
         """, shown.id, shown.source, shown.target, shown.type, Text(bytes: JSON.object(shown.properties).write()),
         shown.version, shown.createdAt, shown.updatedAt, mark, seen)
     }
+  }
+
+  /// Whether the slice holds every edge of a type (D1.4).
+  private func isHeldWhole(_ type: Text) throws(MarfaError) -> Bool {
+    guard let slice = try text(.slice) else { return false }
+    return (try Store.object(slice.bytes)["edge_types"]?.array ?? []).contains { $0.text == type }
   }
 
   static func storing(_ edge: Edge) -> JSON {

@@ -5,9 +5,12 @@ import MarfaBase
 /// `item` and `edge` hold the SHOWN rows, the ones lists, searches and filters read. Where writes wait on a row, its
 /// server row lies in `item_base` (`edge_base`) beside it, and `item` holds that row with the writes laid over; where
 /// none waits there is no base and `item` is the server row itself. `Store` alone writes the four (see `Store.take`).
-enum Schema {
+package enum Schema {
   /// The schema's version, kept in `PRAGMA user_version`.
   static let version = 1
+
+  /// How stores of earlier schemas become this one (P4.1). There is none yet.
+  package static let migrations: [Migration] = []
 
   /// Every table of the copy but the queue's own.
   static let tables = """

@@ -10,6 +10,8 @@ package final class Store {
   package internal(set) var changes: Int = 0
   var kept: Catalog?
   var keptMark: Int?
+  /// What the store had when a reader last indexed it in memory.
+  var readerIndexVersion: Int?
 
   init(database: Database) { self.database = database }
 

@@ -38,19 +38,17 @@ private struct TimeReader {
     if bytes.isEmpty { return instant(year, month, 1, 0) }
     guard take("-"), let day = number(2), day >= 1, day <= TimeReader.days(year, month) else { return nil }
     if bytes.isEmpty { return instant(year, month, day, 0) }
-    guard take("T") || take("t") || take(" "), let hour = number(2), take(":"), let minute = number(2), minute < 60
-    else { return nil }
+    guard take("T"), let hour = number(2), hour < 24, take(":"), let minute = number(2), minute < 60 else { return nil }
     var milliseconds: Int64 = 0
     var second: Int64 = 0
     if take(":") {
       guard let read = number(2), read < 60 else { return nil }
       second = read
-      if take(".") || take(",") {
+      if take(".") {
         guard let digits = fraction() else { return nil }
         milliseconds = digits
       }
     }
-    guard hour < 24 || (hour == 24 && minute == 0 && second == 0 && milliseconds == 0) else { return nil }
     guard let offset = zone() else { return nil }
     return instant(
       year, month, day, (hour * 3600 + minute * 60 + second - offset * 60) * 1000 + milliseconds)
@@ -76,13 +74,12 @@ private struct TimeReader {
   /// Minutes east of UTC; nil where what is left is no zone.
   mutating func zone() -> Int64? {
     if bytes.isEmpty { return 0 }
-    if take("Z") || take("z") { return bytes.isEmpty ? 0 : nil }
+    if take("Z") { return bytes.isEmpty ? 0 : nil }
     let sign: Int64
     if take("+") { sign = 1 } else if take("-") { sign = -1 } else { return nil }
-    guard let hours = number(2), hours < 24 else { return nil }
-    _ = take(":")
-    let minutes = bytes.isEmpty ? 0 : number(2)
-    guard let minutes, minutes < 60, bytes.isEmpty else { return nil }
+    guard let hours = number(2), hours < 24, take(":"), let minutes = number(2), minutes < 60, bytes.isEmpty else {
+      return nil
+    }
     return sign * (hours * 60 + minutes)
   }
 

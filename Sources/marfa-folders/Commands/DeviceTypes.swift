@@ -111,10 +111,5 @@ private func catalog(_ invocation: Invocation) throws(MarfaError) -> Catalog {
 
 /// The catalog as the server lists it now; the copy's own stays as it is.
 private func served(_ invocation: Invocation) throws(MarfaError) -> Catalog {
-  let (types, edgeTypes) = try DeviceStore(invocation).use(asks: true) { (copy) throws(MarfaError) in
-    (try copy.server.request("GET", "/types").json(), try copy.server.request("GET", "/edge-types").json())
-  }
-  return Catalog(
-    version: nil, types: types["types"]?.array ?? types.array ?? [],
-    edgeTypes: edgeTypes["edge_types"]?.array ?? edgeTypes.array ?? [])
+  try DeviceStore(invocation).use(asks: true) { (copy) throws(MarfaError) in try copy.servedCatalog() }
 }

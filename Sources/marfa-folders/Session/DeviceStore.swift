@@ -48,46 +48,8 @@ struct DeviceStore {
     }
     // Nothing is made at the path where the server is missing (C25.1).
     let endpoint: Endpoint? = if asks { try session.endpoint().endpoint } else { nil }
-    return try OpenStore(
+    return try OpenStore.open(
       path: path, context: session.context, role: reads ? .reader : .writer, endpoint: endpoint,
       credentials: session.kept, stop: session.program.stop)
-  }
-}
-
-/// An open working copy and the claim on it.
-private final class OpenStore {
-  /// The copy.
-  let copy: WorkingCopy
-  private let claim: WriterClaim?
-
-  /// Opens a store; a writer takes the claim of X12 without asking its holder to let go.
-  init(
-    path: PathBytes, context: Context, role: WorkingCopy.Role, endpoint: Endpoint?,
-    credentials: (any CredentialStore)?, stop: StopFlag
-  ) throws(MarfaError) {
-    do {
-      var claim: WriterClaim?
-      if role == .writer {
-        if ((try? context.files.status(path)) ?? nil) == nil {
-          _ = try context.files.makeDirectories(path.parent, mode: 0o700)
-        }
-        let directory = try context.files.openDirectory(path.parent)
-        guard
-          case .taken(let taken) = try WriterClaim.attempt(in: directory, store: path.name, files: context.files)
-        else {
-          throw MarfaError(
-            .readingHandle, "another process works the store at \(path); --reader opens it to read beside that")
-        }
-        claim = taken
-      }
-      self.claim = claim
-      let database = try Database(path: path.description, mode: role == .writer ? .create : .readOnly)
-      let blobs = FileBlobStore(
-        path: PathBytes(bytes: path.bytes + Array(".blobs".utf8)), files: context.files, ids: context.ids)
-      copy = try WorkingCopy.open(
-        database: database, blobs: blobs, context: context, role: role, endpoint: endpoint, credentials: credentials,
-        path: path)
-      copy.stop = stop
-    } catch { throw MarfaError(any: error) }
   }
 }

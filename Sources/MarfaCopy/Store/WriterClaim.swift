@@ -1,6 +1,5 @@
 import Glibc
 import MarfaBase
-import MarfaCopy
 
 /// The writer claim on a store: an exclusive lock on `<store>.lock` beside it, held as long as the folder is worked (X12,
 /// H7). The kernel drops it when the process dies, however it dies.
@@ -36,7 +35,7 @@ package final class WriterClaim {
   ///   - fallback: where a lock file is kept for a file system without locks.
   /// - Throws: `io` where no lock of any kind is to be had (X12.5).
   package static func attempt(
-    in state: any Directory, store: PathBytes = storeName, files: any FileSystem, fallback: LockFallback? = nil
+    in state: any Directory, store: PathBytes = "core.sqlite", files: any FileSystem, fallback: LockFallback? = nil
   ) throws(MarfaError) -> Attempt {
     let name = PathBytes(bytes: store.bytes + Array(".lock".utf8))
     // Each turn is one deletion by somebody else.
@@ -98,7 +97,7 @@ package struct LockFallback: Sendable {
   }
 
   /// The file, not locked yet; nil where it is missing and not to be made.
-  func file(_ ending: String, _ files: any FileSystem, create: Bool) throws(FileError) -> (any LockFile)? {
+  package func file(_ ending: String, _ files: any FileSystem, create: Bool) throws(FileError) -> (any LockFile)? {
     let runtime = try files.openDirectory(base)
     if create {
       do throws(FileError) { try runtime.makeDirectory("marfa", mode: 0o700) } catch {
@@ -117,4 +116,4 @@ package struct LockFallback: Sendable {
 }
 
 /// Whether a failed lock says that the file system has none (X12.5).
-func tellsNoLocks(_ error: FileError) -> Bool { [EOPNOTSUPP, ENOLCK, EINVAL, ENOSYS].contains(error.code) }
+package func tellsNoLocks(_ error: FileError) -> Bool { [EOPNOTSUPP, ENOLCK, EINVAL, ENOSYS].contains(error.code) }
