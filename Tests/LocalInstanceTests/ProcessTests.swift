@@ -21,7 +21,7 @@ private func mode(_ path: PathBytes) -> UInt32? {
 }
 
 /// A directory that goes with the test.
-private final class Scratch: Sendable {
+final class Scratch: Sendable {
   let path: PathBytes
   init() {
     var template = Array("/tmp/marfa-home-XXXXXX".utf8CString)
