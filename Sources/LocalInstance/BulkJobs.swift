@@ -206,7 +206,7 @@ extension Instance {
         lastUsed: row.time(5))
     }
     if let stored, let key = stored { return key }
-    guard signIn.grants[job.credential] != nil else { return nil }
+    guard (try? signIn.grant(job.credential, at: clock.now)) != nil else { return nil }
     return jobCredentials[job.id]
   }
 

@@ -32,7 +32,8 @@ public final class Instance {
   var credentials: [String: Credential] = [:]
   var lastUsed: [EntityID: Timestamp] = [:]
   var rates: [EntityID: RateWindow] = [:]
-  var signIn = SignInState()
+  /// What the owner decides about sign-ins.
+  public var signInPolicy = SignInPolicy()
   private var announced = false
   private var isInBatch = false
   var housekeeping: Housekeeping

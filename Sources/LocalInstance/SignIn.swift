@@ -1,46 +1,5 @@
 import MarfaBase
 
-/// Apps, their grants and tokens (K7 to K14): held in memory and asked by sign-in tests; who approves is steered by
-/// `SignInPolicy`, since a small instance has no pages of an owner (K18.2, K18.3).
-struct SignInState {
-  struct Client {
-    var name: Text
-    var redirects: [Text]
-    var grants: [Text]
-  }
-
-  struct Grant {
-    var id: EntityID
-    var client: Text
-    var scopes: [Text]
-  }
-
-  struct Code {
-    var grant: EntityID
-    var client: Text
-    var redirect: Text
-    var challenge: Text
-    var isSpent = false
-  }
-
-  struct Device {
-    var client: Text
-    var scopes: [Text]
-    var expires: Timestamp
-    var lastPoll: Timestamp?
-    var isSpent = false
-  }
-
-  var policy = SignInPolicy()
-  var clients: [Text: Client] = [:]
-  var grants: [EntityID: Grant] = [:]
-  var access: [String: (grant: EntityID, expires: Timestamp)] = [:]
-  /// Refresh tokens, the spent ones too: one used again ends its whole chain (K12.2).
-  var refresh: [Text: (grant: EntityID, isSpent: Bool)] = [:]
-  var codes: [Text: Code] = [:]
-  var devices: [Text: Device] = [:]
-}
-
 /// What the owner decides about a sign-in, in place of the pages a person would click on.
 public struct SignInPolicy: Sendable {
   /// What the owner says.
@@ -60,24 +19,28 @@ public struct SignInPolicy: Sendable {
   public init() {}
 }
 
+/// Apps, their grants and tokens (K7 to K14). Who approves is steered by `SignInPolicy`, since a small instance has no
+/// pages of an owner (K18.2, K18.3).
 extension Instance {
-  /// What the owner decides about sign-ins.
-  public var signInPolicy: SignInPolicy {
-    get { signIn.policy }
-    set { signIn.policy = newValue }
+  var signIn: SignInStore { SignInStore(database: database) }
+
+  /// Ends every grant as the owner may (K13.3): its tokens are `401` at once.
+  public func revokeGrants() {
+    try? signIn.endGrants()
+    endCredentials()
   }
 
-  /// Ends a grant as the owner may (K13.3): its tokens are `401` at once.
-  public func revokeGrants() {
-    signIn.grants = [:]
+  /// After a grant or a token ended: its streams end too (EV15.2).
+  private func endCredentials() {
     for stream in streams { stream.beatCredential() }
+    onEvents?()
   }
 
   /// The credential of an access token (K1.1); nil where it ended.
   func appCredential(_ token: String) -> Credential? {
-    guard let held = signIn.access[token], held.expires > clock.now, let grant = signIn.grants[held.grant] else {
-      return nil
-    }
+    guard let held = try? signIn.access(Text(token)), held.expires > clock.now,
+      let grant = try? signIn.grant(held.grant, at: clock.now)
+    else { return nil }
     var families: [String: JSONObject] = ["types": JSONObject(), "edges": JSONObject(), "metadata": JSONObject()]
     var permissions: [Text] = []
     for scope in grant.scopes {
@@ -104,7 +67,7 @@ extension Instance {
     }
     func map(_ family: String) -> GrantMap { GrantMap(families[family] ?? JSONObject()) }
     return Credential(
-      kind: .app, id: grant.id, label: signIn.clients[grant.client]?.name ?? "App",
+      kind: .app, id: grant.id, label: (try? signIn.client(grant.client, at: clock.now))?.name ?? "App",
       source: Text("oauth:\(grant.client)"), sources: [], permissions: permissions, defaultTier: "library",
       types: map("types"), edges: map("edges"), extensions: map("none"), metadata: map("metadata"),
       profile: map("none"), created: clock.now, expires: held.expires, lastUsed: nil)
@@ -112,6 +75,9 @@ extension Instance {
 
   func routeSignIn(_ call: Call) -> Door? {
     func open(_ run: @escaping (Instance, Call) throws -> Reply) -> Door { Door(run: run, isPublic: true) }
+    func write(_ run: @escaping (Instance, Call) throws -> Reply) -> Door {
+      Door(run: run, isPublic: true, isWrite: true)
+    }
     let path = call.target.segments.map(\.string).joined(separator: "/")
     switch "\(call.method) \(path)" {
     case "GET auth/.well-known/oauth-authorization-server", "GET .well-known/oauth-authorization-server/auth",
@@ -122,13 +88,25 @@ extension Instance {
         let origin = instance.origin(call)
         return .json(200, ["resource": .string(origin), "authorization_servers": [.string(origin + "/auth")]])
       }
-    case "POST auth/oauth2/register": return open { try $0.registerClient($1) }
-    case "GET auth/oauth2/authorize": return open { try $0.authorize($1) }
-    case "POST auth/oauth2/token": return open { try $0.token($1) }
-    case "POST auth/oauth2/revoke": return open { try $0.revokeToken($1) }
-    case "POST auth/device/code": return open { try $0.deviceCode($1) }
-    default: return nil
+    case "POST auth/oauth2/register": return write { try $0.registerClient($1) }
+    case "GET auth/oauth2/authorize": return write { try $0.authorize($1) }
+    case "GET auth/oauth2/userinfo": return open { try $0.userInfo($1) }
+    case "POST auth/oauth2/token": return write { try $0.token($1) }
+    case "POST auth/oauth2/revoke": return write { try $0.revokeToken($1) }
+    case "POST auth/device/code": return write { try $0.deviceCode($1) }
+    case "GET auth/grants": return Door(run: { try $0.listGrants($1) })
+    default: break
     }
+    if call.method == "DELETE", names(call, "auth", "grants") {
+      call.parts = Array(call.target.segments.suffix(1))
+      return Door(run: { try $0.deleteGrant($1) }, isWrite: true)
+    }
+    return nil
+  }
+
+  private func names(_ call: Call, _ first: String, _ second: String) -> Bool {
+    let segments = call.target.segments
+    return segments.count == 3 && segments[0] == Text(first) && segments[1] == Text(second)
   }
 
   private func origin(_ call: Call) -> String { call.header("host").map { "http://\($0)" } ?? settings.origin }
@@ -195,15 +173,17 @@ extension Instance {
     let redirects = body["redirect_uris"]?.array?.compactMap(\.text) ?? []
     for redirect in redirects {
       let isPlain = redirect.bytes.starts(with: "http://".utf8)
-      let isLoopback = ["http://127.0.0.1", "http://[::1]", "http://localhost"].contains {
-        redirect.bytes.starts(with: $0.utf8)
+      let isLoopback = ["http://127.0.0.1", "http://[::1]", "http://localhost"].contains { host in
+        let rest = redirect.bytes.dropFirst(host.utf8.count)
+        return redirect.bytes.starts(with: host.utf8) && rest.first.map { ":/?".utf8.contains($0) } ?? true
       }
       if isPlain, !isLoopback || !isNative { return oauth(400, "invalid_redirect_uri") }
     }
     let grants = body["grant_types"]?.array?.compactMap(\.text) ?? ["authorization_code"]
     let id = random("c_")
-    signIn.clients[id] = SignInState.Client(
-      name: body["client_name"]?.text ?? "App", redirects: redirects, grants: grants)
+    try signIn.keep(
+      SignInStore.Client(
+        id: id, name: body["client_name"]?.text ?? "App", redirects: redirects, grants: grants, created: clock.now))
     var answer = body
     answer["client_id"] = .string(id)
     return .json(201, .object(answer))
@@ -228,13 +208,14 @@ extension Instance {
 
   /// The owner's decision over the scopes asked; nil where nothing is decided yet or it is declined.
   private func granted(_ asked: [Text]) -> [Text]? {
-    guard case .approve(let only) = signIn.policy.decision else { return nil }
+    guard case .approve(let only) = signInPolicy.decision else { return nil }
     return asked.filter { isScope($0) && only?.contains($0) ?? true }
   }
 
   private func authorize(_ call: Call) throws -> Reply {
     let query = call.query
-    guard let client = query["client_id"], let known = signIn.clients[client], let uri = query["redirect_uri"],
+    guard let client = query["client_id"], let known = try signIn.client(client, at: clock.now),
+      let uri = query["redirect_uri"],
       known.redirects.contains(uri)
     else { return redirect("/auth/error", []) }
     let state = query["state"]
@@ -244,24 +225,37 @@ extension Instance {
     else { return refuse("invalid_request") }
     guard let scopes = granted(words(query["scope"])) else { return refuse("access_denied") }
     if scopes.isEmpty { return refuse("invalid_scope") }
-    let grant = SignInState.Grant(id: ids.next(), client: client, scopes: scopes)
-    signIn.grants[grant.id] = grant
+    let grant = try approve(known, scopes)
     let code = random("code_")
-    signIn.codes[code] = SignInState.Code(grant: grant.id, client: client, redirect: uri, challenge: challenge)
+    try signIn.keep(SignInStore.Code(grant: grant.id, client: client, redirect: uri, challenge: challenge), code)
     return redirect(uri, [("code", code), ("state", state), ("iss", Text(origin(call) + "/auth"))])
+  }
+
+  /// The grant of an approval: a client that was granted just this before goes on with that grant (K10.4, K16.10).
+  private func approve(_ client: SignInStore.Client, _ scopes: [Text]) throws -> SignInStore.Grant {
+    var used = client
+    used.isUsed = true
+    try signIn.keep(used)
+    let now = clock.now
+    let standing = try signIn.grants(at: now).first { $0.client == client.id && Set($0.scopes) == Set(scopes) }
+    if let standing { return standing }
+    let grant = SignInStore.Grant(id: ids.next(), client: client.id, scopes: scopes, created: now, lastUsed: now)
+    try signIn.keep(grant)
+    return grant
   }
 
   private func deviceCode(_ call: Call) throws -> Reply {
     let form = Query(raw: call.request.body)
-    guard let client = form["client_id"], let known = signIn.clients[client] else {
+    guard let client = form["client_id"], let known = try signIn.client(client, at: clock.now) else {
       return oauth(400, "invalid_client")
     }
     guard known.grants.contains(Instance.deviceGrant) else { return oauth(400, "unauthorized_client") }
     let asked = words(form["scope"])
     if asked.contains(where: { !isScope($0) }) { return oauth(400, "invalid_scope") }
     let code = random("device_")
-    signIn.devices[code] = SignInState.Device(
-      client: client, scopes: asked, expires: Timestamp(milliseconds: clock.now.milliseconds + 600_000))
+    try signIn.keep(
+      SignInStore.Device(
+        client: client, scopes: asked, expires: Timestamp(milliseconds: clock.now.milliseconds + 600_000)), code)
     let letters = code.string.uppercased().unicodeScalars.filter { ("A"..."Z").contains($0) }.suffix(8).map(String.init)
     let user = letters.prefix(4).joined() + "-" + letters.dropFirst(4).joined()
     let page = origin(call) + "/auth/device"
@@ -276,68 +270,75 @@ extension Instance {
   private func token(_ call: Call) throws -> Reply {
     let form = Query(raw: call.request.body)
     guard let client = form["client_id"] else { return oauth(400, "invalid_request") }
-    guard signIn.clients[client] != nil else { return oauth(400, "invalid_client") }
+    guard let known = try signIn.client(client, at: clock.now) else { return oauth(400, "invalid_client") }
     if let resource = form["resource"], resource != Text(origin(call)) { return oauth(400, "invalid_target") }
     switch form["grant_type"]?.string {
     case "authorization_code":
       guard let verifier = form["code_verifier"] else { return oauth(400, "invalid_request") }
-      guard let name = form["code"], let code = signIn.codes[name], !code.isSpent, code.client == client,
-        code.redirect == form["redirect_uri"], signIn.grants[code.grant] != nil,
+      guard let name = form["code"], var code = try signIn.code(name), !code.isSpent, code.client == client,
+        code.redirect == form["redirect_uri"], try signIn.grant(code.grant, at: clock.now) != nil,
         Text(base64URL(ContentHash(of: verifier.bytes).bytes)) == code.challenge
       else { return oauth(400, "invalid_grant") }
-      signIn.codes[name]?.isSpent = true
-      return tokens(code.grant)
+      code.isSpent = true
+      try signIn.keep(code, name)
+      return try tokens(code.grant)
     case "refresh_token":
-      guard let name = form["refresh_token"], let held = signIn.refresh[name] else {
+      guard let name = form["refresh_token"], let held = try signIn.refresh(name) else {
         return oauth(400, "invalid_grant")
       }
-      guard !held.isSpent, let grant = signIn.grants[held.grant], grant.client == client else {
-        signIn.grants[held.grant] = nil
+      guard !held.isSpent, let grant = try signIn.grant(held.grant, at: clock.now), grant.client == client else {
+        try signIn.end(grant: held.grant)
+        endCredentials()
         return oauth(400, "invalid_grant")
       }
-      signIn.refresh[name]?.isSpent = true
-      return tokens(held.grant)
-    case Instance.deviceGrant.string: return pollDevice(form, client)
+      try signIn.keep(refresh: name, grant: held.grant, isSpent: true)
+      return try tokens(held.grant)
+    case Instance.deviceGrant.string: return try pollDevice(form, known)
     default: return oauth(400, "unsupported_grant_type")
     }
   }
 
-  private func pollDevice(_ form: Query, _ client: Text) -> Reply {
-    guard let name = form["device_code"], let device = signIn.devices[name], !device.isSpent, device.client == client
+  private func pollDevice(_ form: Query, _ client: SignInStore.Client) throws -> Reply {
+    guard let name = form["device_code"], var device = try signIn.device(name), !device.isSpent,
+      device.client == client.id
     else { return oauth(400, "invalid_grant") }
     let now = clock.now
     if device.expires <= now { return oauth(400, "expired_token") }
-    if let last = device.lastPoll, now.milliseconds - last.milliseconds < 4500 {
-      signIn.devices[name]?.lastPoll = now
+    let last = device.lastPoll
+    device.lastPoll = now
+    if let last, now.milliseconds - last.milliseconds < 4500 {
+      try signIn.keep(device, name)
       return oauth(400, "slow_down")
     }
-    signIn.devices[name]?.lastPoll = now
-    switch signIn.policy.decision {
-    case .wait: return oauth(400, "authorization_pending")
+    switch signInPolicy.decision {
+    case .wait:
+      try signIn.keep(device, name)
+      return oauth(400, "authorization_pending")
     case .decline:
-      signIn.devices[name]?.isSpent = true
+      device.isSpent = true
+      try signIn.keep(device, name)
       return oauth(400, "access_denied")
     case .approve:
-      signIn.devices[name]?.isSpent = true
-      let grant = SignInState.Grant(id: ids.next(), client: client, scopes: granted(device.scopes) ?? [])
-      signIn.grants[grant.id] = grant
-      return tokens(grant.id)
+      device.isSpent = true
+      try signIn.keep(device, name)
+      return try tokens(try approve(client, granted(device.scopes) ?? []).id)
     }
   }
 
   /// A fresh access token, and a refresh token where `offline_access` was granted (K11.1).
-  private func tokens(_ id: EntityID) -> Reply {
-    guard let grant = signIn.grants[id] else { return oauth(400, "invalid_grant") }
+  private func tokens(_ id: EntityID) throws -> Reply {
+    guard var grant = try signIn.grant(id, at: clock.now) else { return oauth(400, "invalid_grant") }
+    grant.lastUsed = clock.now
+    try signIn.keep(grant)
     let access = random("marfa_at_")
-    signIn.access[access.string] = (
-      id, Timestamp(milliseconds: clock.now.milliseconds + Int64(settings.accessTokenSeconds) * 1000)
-    )
+    let expires = Timestamp(milliseconds: clock.now.milliseconds + Int64(settings.accessTokenSeconds) * 1000)
+    try signIn.keep(access: access, grant: id, expires: expires)
     var answer = JSONObject([("access_token", .string(access)), ("token_type", "Bearer")])
     answer["expires_in"] = .int(settings.accessTokenSeconds)
     answer["scope"] = .string(Text(bytes: Array(grant.scopes.map(\.bytes).joined(separator: [0x20]))))
     if grant.scopes.contains("offline_access") {
       let refresh = random("marfa_rt_")
-      signIn.refresh[refresh] = (id, false)
+      try signIn.keep(refresh: refresh, grant: id, isSpent: false)
       answer["refresh_token"] = .string(refresh)
     }
     return .json(200, .object(answer))
@@ -347,10 +348,43 @@ extension Instance {
   private func revokeToken(_ call: Call) throws -> Reply {
     let form = Query(raw: call.request.body)
     guard let token = form["token"], !token.isEmpty else { return oauth(400, "invalid_request") }
-    signIn.access[token.string] = nil
-    if let held = signIn.refresh[token] { signIn.grants[held.grant] = nil }
-    for stream in streams { stream.beatCredential() }
-    onEvents?()
+    try signIn.end(access: token)
+    if let held = try signIn.refresh(token) { try signIn.end(grant: held.grant) }
+    endCredentials()
     return .json(200, [:])
+  }
+
+  /// `GET /auth/oauth2/userinfo` (K15.2): whose instance this is; a small one has no email to tell.
+  private func userInfo(_ call: Call) throws -> Reply {
+    guard let token = bearer(call), let app = appCredential(token) else { return oauth(401, "invalid_token") }
+    guard app.may("openid") else { return oauth(403, "insufficient_scope") }
+    return .json(200, ["sub": .string(instanceID.text)])
+  }
+
+  // MARK: the grants (K13.3)
+
+  private func listGrants(_ call: Call) throws -> Reply {
+    guard call.credential.may("grants.manage") else { throw Refusal.scope("grants.manage") }
+    try call.query.declare([])
+    let rows = try signIn.grants(at: clock.now).map { grant -> JSON in
+      [
+        "id": .string(grant.id.text), "client_id": .string(grant.client),
+        "client_name": .string(try signIn.client(grant.client, at: clock.now)?.name ?? "App"),
+        "scopes": .array(grant.scopes.map(JSON.string)), "created_at": .string(grant.created.text),
+        "last_used_at": .string(grant.lastUsed.text),
+      ]
+    }
+    return .json(200, ["data": .array(rows), "next_cursor": nil])
+  }
+
+  private func deleteGrant(_ call: Call) throws -> Reply {
+    guard call.credential.may("grants.manage") else { throw Refusal.scope("grants.manage") }
+    try call.query.declare(["revoke_keys"])
+    guard let id = call.parts.first.flatMap(strictID), try signIn.grant(id, at: clock.now) != nil else {
+      throw Refusal(404, "oauth_grant_not_found", "No such grant.")
+    }
+    try signIn.end(grant: id)
+    endCredentials()
+    return Reply(status: 204, body: [], isBare: true)
   }
 }
