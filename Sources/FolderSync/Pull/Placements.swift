@@ -1,4 +1,5 @@
 import MarfaBase
+import MarfaCopy
 
 /// An item that is to have a file, and where it asks to have it.
 package struct PlacementWish: Sendable {

@@ -1,4 +1,5 @@
 import MarfaBase
+import MarfaCopy
 
 /// What an embed names (F12.17 to F12.31).
 package enum EmbedResolution: Hashable, Sendable {
