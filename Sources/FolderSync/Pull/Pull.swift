@@ -12,20 +12,42 @@ extension FolderEngine {
     }
     let root = try openRoot()
     try settleLandings(in: root)
-    let facts = try facts()
-    try requireAnswers(facts)
-    let pass = try PullPass(self, facts, root: root)
-    var report = try pass.run()
-    report.settings = try writeSettings(in: root)
-    try pinBound()
-    return report
+    var before = FolderPull()
+    var counted: Set<EntityID> = []
+    // A copy that changes under a pull makes it read again and start over, three attempts in all (F81).
+    for _ in 1...3 {
+      let facts = try facts()
+      try requireAnswers(facts)
+      let pass = try PullPass(self, facts, root: root)
+      pass.counted = counted
+      do {
+        pass.stamp = try copyStamp()
+        var report = try pass.run()
+        report.add(before)
+        report.settings = try writeSettings(in: root)
+        try pinBound()
+        return report
+      } catch is LocalCopyChanged {
+        before.add(pass.report)
+        counted = pass.counted
+      }
+    }
+    throw MarfaError(
+      .streamIncomplete,
+      "local_copy_changed: what the server holds kept changing while files were written; the next pull goes on",
+      reason: "local_copy_changed")
   }
 
-  /// Every bound file's row stays current, whatever the search says later (F35.6). A row in the slice is followed anyway,
+  /// What moves when another connection changes the copy (F80, F81).
+  func copyStamp() throws -> Int { try store.database.one("PRAGMA data_version") { $0.int(0) } ?? 0 }
+
+  /// Every bound file's row stays current, whatever the search says later, and the pin goes with the binding (F35.6). A row in the slice is followed anyway,
   /// so its pin needs no request; one outside is read with it.
   private func pinBound() throws {
     let pinned = Set(try copy.pins(owner: Pin.file))
-    for binding in try store.bindings() where !pinned.contains(binding.item) {
+    let bindings = try store.bindings()
+    for item in pinned.subtracting(bindings.map(\.item)) { try copy.unpin(item, owner: Pin.file) }
+    for binding in bindings where !pinned.contains(binding.item) {
       guard try copy.serverItem(binding.item) != nil else { continue }
       try copy.pinHeld(binding.item, owner: Pin.file)
     }
@@ -86,5 +108,24 @@ extension FolderEngine {
       try store.set(.plan, nil)
     }
     return true
+  }
+}
+
+/// The copy changed since this attempt of a pull read it (F81).
+struct LocalCopyChanged: Error {}
+
+extension FolderPull {
+  /// Sums what earlier attempts of one pull did (F87.1).
+  mutating func add(_ earlier: FolderPull) {
+    written += earlier.written
+    rewritten += earlier.rewritten
+    moved += earlier.moved
+    revived += earlier.revived
+    placed += earlier.placed
+    taken += earlier.taken
+    letGo += earlier.letGo
+    ended += earlier.ended
+    removed += earlier.removed
+    purged += earlier.purged
   }
 }

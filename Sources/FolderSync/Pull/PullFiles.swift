@@ -169,6 +169,7 @@ extension PullPass {
   /// What the folder and the item both show from here on.
   func agree(_ binding: inout Binding, _ row: Item, _ form: FileForm) {
     let shows = Showed(row, bodyField: facts.bodyField(of: row.type), names: facts.names, form: form)
+    binding.rememberAgreement(before: row.version)
     binding.showed = shows
     if form == .bytes { binding.showed?.executable = row.properties["executable"]?.bool ?? false }
     if form == .markdown {
@@ -247,6 +248,7 @@ extension PullPass {
     var next = binding
     next.writtenHash = reading.hash
     next.readHash = reading.hash
+    next.rememberAgreement(before: row.version)
     next.agreed = row.version
     if binding.form == .text { next.line = row.version }
     next.linesOwed = false

@@ -30,7 +30,15 @@ extension PullPass {
       for (plan, file) in prepared { try folder.store.record(record(plan, file)) }
     }
     var landed: [(plan: PlannedLanding, file: LandedFile)] = []
+    var changed = false
     for (plan, file) in prepared {
+      // What was decided on a copy that is no longer so is not landed: the item may be gone (F80).
+      if !changed { changed = try copyChanged() }
+      if changed {
+        landing.discard(file)
+        try folder.store.forgetLanding(at: file.path)
+        continue
+      }
       do throws(LandingFailure) { landed.append((plan, try landing.publish(file))) } catch {
         try folder.store.forgetLanding(at: file.path)
         try failed(plan, error)
@@ -47,6 +55,7 @@ extension PullPass {
       }
     }
     for (plan, file) in landed { try finish(plan, file) }
+    if changed { throw LocalCopyChanged() }
   }
 
   private func record(_ plan: PlannedLanding, _ file: PreparedLanding) -> LandingRecord {
@@ -75,11 +84,13 @@ extension PullPass {
   }
 
   private func finish(_ plan: PlannedLanding, _ file: LandedFile) throws {
-    switch plan.count {
-    case .written: report.written += 1
-    case .rewritten: report.rewritten += 1
-    case .moved: report.moved += 1
-    case .revived: report.revived += 1
+    if counted.insert(plan.binding.item).inserted {
+      switch plan.count {
+      case .written: report.written += 1
+      case .rewritten: report.rewritten += 1
+      case .moved: report.moved += 1
+      case .revived: report.revived += 1
+      }
     }
     if plan.isBeside { report.beside += 1 }
     disk.came(file.path)

@@ -35,6 +35,7 @@ extension PullPass {
     guard try !others().isEmpty, disk.standing(at: place.path) == nil, let source = try others().letGo(row.id),
       source.binding.form == form
     else { return false }
+    if try copyChanged() { throw LocalCopyChanged() }
     var binding = source.binding.carriedOver(to: place.path)
     binding.readHash = source.hash
     binding.writtenHash = source.hash
@@ -68,7 +69,7 @@ extension PullPass {
     bindings[row.id] = landed
     found[target] = taken.status
     disk.came(target)
-    report.taken += 1
+    if counted.insert(row.id).inserted { report.taken += 1 }
     if place.isBeside { report.beside += 1 }
     if landed.agreed != row.version { brought.append(row.id) }
     return true

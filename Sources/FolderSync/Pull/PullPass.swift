@@ -31,6 +31,10 @@ final class PullPass {
   /// Only the plan is read: nothing is written or queued (F54.3).
   let plansOnly: Bool
   var plan = FolderPlan(write: 0, send: 0, beside: 0)
+  /// What the copy's stamp was when this attempt began; nil where nothing is started over.
+  var stamp: Int?
+  /// Items whose files this pull counted already, in an earlier attempt or this one (F87.1).
+  var counted: Set<EntityID> = []
   /// The other folders of this machine, once one was asked about.
   var lookedInto: OtherFolders?
   /// Files without an id that moved to another folder.
@@ -204,6 +208,7 @@ final class PullPass {
   /// Removes a file of these bytes with its binding.
   func remove(_ binding: Binding, _ hash: ContentHash, ends: Bool) throws -> Departure {
     try folder.checkStop()
+    if try copyChanged() { throw LocalCopyChanged() }
     var ended = false
     try folder.commit {
       var kept = binding
@@ -233,6 +238,12 @@ final class PullPass {
     if !binding.refusals.isEmpty || binding.setAside != nil { return true }
     guard let hold = binding.hold else { return false }
     return hold.flag != .behind
+  }
+
+  /// Whether the copy changed since this attempt read it.
+  func copyChanged() throws -> Bool {
+    guard let stamp else { return false }
+    return try folder.copyStamp() != stamp
   }
 
   func tell(_ path: PathBytes, _ flag: Flag, _ reason: String, _ item: EntityID) {

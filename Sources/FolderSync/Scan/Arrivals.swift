@@ -18,6 +18,7 @@ extension ScanPass {
   /// - Returns: the item whose file it is; nil for a new item, and for one that waits (`waitingFiles`).
   func carried(_ index: Int, _ id: EntityID) throws -> EntityID? {
     let row = try folder.copy.item(id)
+    if let row, row.isTrashed, !facts.isFileItem(row.type), try restores(id) { return id }
     if let row, !isDocument(row) { return nil }
     let searchHolds = try row != nil && folder.copy.matches(id, facts.search)
     if searchHolds { return id }
@@ -98,10 +99,10 @@ extension ScanPass {
     }
   }
 
-  private func mayHaveArrived(_ index: Int) -> Bool {
+  func mayHaveArrived(_ index: Int) -> Bool {
     let file = files[index]
     guard !file.isGone, !file.isUnread, !file.isUnchanged, file.failure == nil, file.carriedID == nil,
-      waitingFiles[index] == nil, boundPaths[file.path] == nil
+      waitingFiles[index] == nil, arrivals[index] == nil, boundPaths[file.path] == nil
     else { return false }
     guard let identity = identity(of: file) else { return true }
     return !boundIdentities.contains(identity)

@@ -13,6 +13,8 @@ struct ScanFile {
   /// Read, and the same bytes under a sure binding.
   var isUnchanged = false
   var isSkipped = false
+  /// A document without a byte, or of NUL bytes alone (P3.1).
+  var isBlank = false
   var isGone = false
   /// Still written to: left for a later pass (F51, P1.2).
   var settles = false

@@ -75,6 +75,7 @@ extension ScanPass {
       report.settling.append(file.path.description)
       return try group { [self] in try record(binding, placing: places ? row : nil) }
     }
+    if try journalEmptied(index, row, before, binding, places: places) { return }
     if let hold = hold(of: file) {
       binding.hold = hold
       if let hash = file.hash { binding.readHash = hash }
@@ -129,7 +130,7 @@ extension ScanPass {
 
   // MARK: A bound or checked-out document
 
-  private func decideDocument(
+  func decideDocument(
     _ index: Int, _ document: Document, _ row: Item, _ start: Binding, isNewHere: Bool, places: Bool
   ) throws {
     var binding = start
@@ -145,6 +146,11 @@ extension ScanPass {
       EditSituation(
         binding: isNewHere ? nil : start, item: row, bodyField: facts.bodyField(of: row.type),
         retypedBodyField: retyped.map(facts.bodyField(of:)), names: facts.names, waits: waits))
+    if !waits, !isNewHere, let line = fields.line, line < row.version, start.earlier[line] == decision.showed.digest,
+      start.showed?.digest != decision.showed.digest
+    {
+      return try giveUp(index, binding, line, places: places ? row : nil)
+    }
     if let reason = localRefusal(
       tags: Set(row.tags).subtracting(decision.tagsRemoved).union(decision.tagsAdded),
       added: decision.tagsAdded, before: row.tags.count, line: fields.tagList, properties: decision.edit?.properties)
@@ -189,6 +195,22 @@ extension ScanPass {
         try refuse(start, error.refusalReason, places: places ? row : nil)
       }
     }
+  }
+
+  /// An older text of the item put back says nothing new: the pull writes the newer one over it, and it is told (P3.3).
+  private func giveUp(_ index: Int, _ start: Binding, _ line: Int, places row: Item?) throws {
+    var binding = start
+    binding.readHash = files[index].hash
+    binding.seen = SeenStat(files[index].status, readAt: folder.now)
+    binding.hold = nil
+    report.unchanged += 1
+    report.flagged.append(
+      FlaggedFile(
+        binding.path, .reverted,
+        "an older text of it (version \(line)) was put back and lost to the newer one; `history` shows and restores it")
+    )
+    let saved = binding
+    try group { [self] in try record(saved, placing: row) }
   }
 
   private func behindReason(_ decision: EditDecision) -> String {

@@ -20,6 +20,7 @@ extension ScanPass {
         report.flagged.append(FlaggedFile(binding.path, .unmounted, reason))
       }
     }
+    missing += emptied.values.map(\.binding).sorted { $0.path < $1.path }
     report.missing = missing.count
     guard !missing.isEmpty else {
       try folder.store.setPaused(.disk, [:])
@@ -28,10 +29,13 @@ extension ScanPass {
     guard walked.isComplete else { return }
 
     let settings = facts.settings
+    // What a version-control program takes away for a moment waits as it is (P2.2).
+    var versions = VersionControl(root: root, now: folder.now)
+    let held = Set(missing.filter { versions.isAtWork(above: $0.path) }.map(\.item))
     let large = isLargeRemoval(
-      missing.count, ofBound: bindings.count, files: settings.removalThreshold.files,
+      missing.count - held.count, ofBound: bindings.count, files: settings.removalThreshold.files,
       fraction: settings.removalThreshold.fraction)
-    for binding in missing {
+    for binding in missing where !held.contains(binding.item) {
       try folder.checkStop()
       guard let since = binding.missingSince else {
         var journaled = binding
@@ -44,12 +48,14 @@ extension ScanPass {
       guard
         folder.now.milliseconds - since.milliseconds >= folder.context.clock.wait(milliseconds: Self.grace)
       else { continue }
-      try settle(binding)
+      if let file = emptied[binding.item] { try sendEmptied(file) } else { try settle(binding) }
     }
     if large {
-      report.paused = missing.count
+      report.paused = missing.count - held.count
       var paused: [EntityID: Bool] = [:]
-      for binding in missing { paused[binding.item] = try folder.copy.isPurged(binding.item) }
+      for binding in missing where !held.contains(binding.item) {
+        paused[binding.item] = try folder.copy.isPurged(binding.item)
+      }
       try folder.store.setPaused(.disk, paused)
     } else {
       try folder.store.setPaused(.disk, [:])
@@ -155,6 +161,7 @@ extension FolderEngine {
   func trash(_ binding: Binding) throws {
     try endPlacement(of: binding.item)
     let queued = try copy.queue.deleteItem(binding.item)
+    try store.remember(trashed: binding)
     // What the file showed goes with it: only a change of that takes the delete back (F21.4, F21.5).
     var shown = members(["form": .int(binding.form.rawValue)])
     if let showed = binding.showed { shown["showed"] = showed.json }

@@ -38,6 +38,8 @@ final class ScanPass {
   /// Files that came from other folders with no id, and the items they became (F43.2).
   var arrivals: [Int: Arrival] = [:]
   var arrived: [EntityID: Arrival] = [:]
+  /// Documents that lost every byte.
+  var emptied: [EntityID: Emptied] = [:]
   private var lookedInto: OtherFolders?
 
   init(_ folder: FolderEngine, _ facts: PassFacts, _ mode: Mode, root: any Directory) throws {
@@ -72,6 +74,7 @@ final class ScanPass {
     try decideAllEdges()
     try flush()
     try folder.store.set(.listed, "yes")
+    try folder.store.forgetTrashedThatLeft()
     try folder.store.setWaitingFiles(
       Dictionary(waitingFiles.map { (files[$0.key].path, $0.value) }) { first, _ in first })
     finishCounts()
@@ -197,6 +200,7 @@ final class ScanPass {
       }
       let hash = reading.hash
       files[index].hash = hash
+      files[index].isBlank = bytes.allSatisfy { $0 == 0 }
       let size = jsonSize(of: bytes)
       if size >= sizeWarningLimit { files[index].warning = sizeWarning(size) }
       // The same bytes under a sure binding say nothing new, unless something of them is still owed.
@@ -266,6 +270,7 @@ final class ScanPass {
   private func resolveOwners() throws {
     files.removeAll { $0.isGone }
     var counts: [StoredIdentity: Int] = [:]
+    try findReturned()
     try findArrivals()
     for file in files where !file.isSkipped {
       if let identity = file.status.identity {

@@ -186,6 +186,8 @@ package struct Binding: Hashable, Sendable {
   /// What the last edit of the file said, and the line it was saved at: a later save of the same buffer changes only what
   /// differs from it (F23.6).
   package var lastSent: SentText?
+  /// What the file showed at earlier agreements, by their versions: the newest twenty (P3.3).
+  package var earlier: [Int: ContentHash] = [:]
   package var edges: [ShownEdge] = []
   /// Removals of shown edges held back because a link or embed named nothing (F12.12, F12.31).
   package var heldBack: [EntityID] = []
@@ -213,6 +215,13 @@ package struct Binding: Hashable, Sendable {
 }
 
 extension Binding {
+  /// Remembers what the file shows at its present agreement, before another takes its place.
+  mutating func rememberAgreement(before version: Int) {
+    guard let agreed, agreed < version, let showed else { return }
+    earlier[agreed] = showed.digest
+    for old in earlier.keys.sorted().dropLast(20) { earlier[old] = nil }
+  }
+
   /// What the file showed, less the tags and the state the server refused.
   package var showedLanded: Showed? {
     guard var showed, var own = showed.own else { return self.showed }

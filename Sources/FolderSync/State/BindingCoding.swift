@@ -13,6 +13,10 @@ extension Binding {
     if !movedAway.isEmpty { object["moved"] = movedAway.json }
     if !spent.isEmpty { object["spent"] = .array(spent.map(\.json)) }
     if let lastSent { object["sent"] = ["line": .int(lastSent.line), "showed": lastSent.showed.json] }
+    if !earlier.isEmpty {
+      object["earlier"] = .object(
+        JSONObject(earlier.sorted { $0.key < $1.key }.map { (Text(String($0.key)), .string($0.value.hex)) }))
+    }
     if !edges.isEmpty { object["edges"] = .array(edges.map(\.json)) }
     if !heldBack.isEmpty { object["held_back"] = .array(heldBack.map { .string($0.text) }) }
     if !refusals.isEmpty { object["refusals"] = .array(refusals.map(\.json)) }
@@ -32,6 +36,11 @@ extension Binding {
     spent = (facts["spent"]?.array ?? []).compactMap(SpentLine.init(json:))
     if let line = facts["sent"]?["line"]?.int, let showed = Showed(json: facts["sent"]?["showed"]) {
       lastSent = SentText(line: line, showed: showed)
+    }
+    for member in facts["earlier"]?.object?.members ?? [] {
+      if let version = Int(member.key.string), let digest = member.value.text.flatMap({ ContentHash($0) }) {
+        earlier[version] = digest
+      }
     }
     edges = (facts["edges"]?.array ?? []).compactMap(ShownEdge.init(json:))
     heldBack = (facts["held_back"]?.array ?? []).compactMap { $0.text.flatMap { EntityID($0) } }

@@ -79,6 +79,14 @@ enum FolderSchema {
       PRIMARY KEY (item, name)
     ) WITHOUT ROWID;
 
+    -- Items this folder put into the bin, with the bytes their files had (P2.3).
+    CREATE TABLE IF NOT EXISTS trashed_item (
+      item TEXT PRIMARY KEY,
+      form INTEGER NOT NULL,
+      hash TEXT
+    ) WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS trashed_item_hash ON trashed_item (hash);
+
     -- The last passes (N6.3): no bodies, no keys.
     CREATE TABLE IF NOT EXISTS pass_log (
       id INTEGER PRIMARY KEY,

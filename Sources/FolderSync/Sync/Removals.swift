@@ -21,6 +21,15 @@ extension FolderEngine {
     let found = Set(walked.files.map(\.path))
     let others = try OtherFolders(self, registry: try relist())
     for item in disk.keys.sorted() {
+      if let binding = try store.binding(of: item), stillEmptied(binding, in: root) != nil {
+        // The next scan sends it as the edit it is (P3.1).
+        try store.change(item) {
+          $0.hold = nil
+          $0.missingSince = nil
+          $0.readHash = nil
+        }
+        continue
+      }
       guard let binding = try store.binding(of: item), !found.contains(binding.path),
         case .looked = walked.reach(of: binding.path, seen: binding.identity)
       else { continue }
@@ -62,6 +71,12 @@ extension FolderEngine {
     try settleLandings(in: root)
     let disk = try store.paused(.disk)
     let paused = try store.paused(.pull)
+    for item in disk.keys {
+      // What is written back lands where nothing is.
+      if let binding = try store.binding(of: item), let hash = stillEmptied(binding, in: root) {
+        _ = landing(in: root).remove(binding.path, holding: hash)
+      }
+    }
     let walked = try walk(root: root, lists: facts.lists, now: now, stop: stop)
     let found = Set(walked.files.map(\.path))
     let pass = try PullPass(self, facts, root: root)
@@ -134,6 +149,7 @@ extension PullPass {
   func putBack(_ binding: Binding) throws -> Bool {
     var free = binding
     free.missingSince = nil
+    if free.hold?.flag == .emptied { free.hold = nil }
     let before = report.written + report.revived
     places[binding.item] = Place(path: binding.path, isBeside: false)
     guard let row = try folder.copy.item(binding.item) else { return false }

@@ -141,7 +141,7 @@ private struct StatusPass {
       entry = removal(file.path, item)
     } else if reading == nil {
       entry = FolderFile(file.path, held: .unreadable, "it cannot be read", item: item)
-    } else if let hold = binding.hold, !changed {
+    } else if let hold = binding.hold, !changed || hold.flag == .emptied {
       entry = FolderFile(file.path, held: hold.flag, hold.reason, item: item)
     } else if let refusal = binding.refusals.last {
       let isDefault = refusal.reason.hasPrefix("default edge ")

@@ -1,0 +1,164 @@
+import FolderSync
+import MarfaBase
+import MarfaCopy
+import TestSupport
+import Testing
+
+/// What version control, power cuts and other sync programs do to a folder (P2.2, P2.3, P3.1, P8.1).
+struct RealMachineScenarios {
+  @Test(
+    "P-S9 a checkout of a branch without four notes, a minute, and back: none is doubled, none is trashed at the end")
+  func checkout() throws {
+    let bench = try FolderBench()
+    let folder = try KeptFolder(bench)
+    try folder.write(".git/HEAD", "ref: refs/heads/main\n")
+    var texts: [String: [UInt8]] = [:]
+    for name in ["a.md", "b.md", "c.md", "plain.txt"] { try folder.write(name, "Note \(name).\n") }
+    bench.clock.advance(seconds: 90)
+    try folder.push()
+    try folder.push()
+    let before = try bench.titles()
+    let items = try ["a", "b", "c", "plain"].map { try bench.id($0) }
+    for path in folder.files() where !path.hasPrefix(".git") { texts[path] = folder.bytes(path) }
+    for path in texts.keys { try folder.delete(path) }
+    try folder.write(".git/HEAD", "ref: refs/heads/other\n")
+    bench.transport.clear()
+    try folder.push()
+    folder.grace()
+    let waits = try folder.push()
+    #expect(waits.scan.missing == 4 && waits.scan.deleted == 0)
+    #expect(bench.writes.isEmpty)
+    bench.clock.advance(seconds: 61)
+    try folder.push()
+    folder.grace()
+    #expect(try folder.push().scan.deleted == 4)
+    for item in items { #expect(try bench.isTrashed(item)) }
+    for (path, bytes) in texts { try folder.write(path, bytes: bytes) }
+    try folder.write(".git/HEAD", "ref: refs/heads/main\n")
+    bench.transport.clear()
+    let back = try folder.push()
+    #expect(back.scan.created == 0)
+    #expect(bench.writes.filter { $0.hasSuffix("/restore") }.count == 4)
+    try folder.push()
+    #expect(try bench.titles() == before)
+    for item in items { #expect(try !bench.isTrashed(item) && folder.isBound(item)) }
+    #expect(try folder.placement(of: items[3]) == "plain.txt")
+    #expect(try bench.body(items[3]) == "Note plain.txt.\n")
+    #expect(try folder.push().drain.drain.answered == 0)
+  }
+
+  @Test("P2.3 a file put back changed restores its item, and its edit follows")
+  func putBackChanged() throws {
+    let bench = try FolderBench()
+    let folder = try KeptFolder(bench)
+    try folder.write("a.md", "A.\n")
+    try folder.push()
+    let item = try bench.id("a")
+    let text = try #require(folder.text("a.md"))
+    try folder.delete("a.md")
+    try folder.push()
+    folder.grace()
+    try folder.push()
+    #expect(try bench.isTrashed(item) && bench.placements(of: item).isEmpty)
+    try folder.write("deep/a.md", text + "More.\n")
+    try folder.push()
+    #expect(try bench.ids("a") == [item])
+    #expect(try bench.body(item) == "A.\nMore.\n")
+    #expect(try folder.placement(of: item) == "deep/a.md")
+  }
+
+  @Test("P-S11 notes emptied by a power cut wait, and are written back; one emptied by hand is sent after the grace")
+  func emptied() throws {
+    let bench = try FolderBench()
+    let folder = try KeptFolder(bench, RemovalScenarios.settings(2, try RemovalScenarios.fraction("0.25")))
+    for number in 1...6 { try folder.write("n\(number).md", "Note \(number).\n") }
+    try folder.push()
+    let items = try (1...6).map { try bench.id("n\($0)") }
+    let texts = (1...3).map { folder.text("n\($0).md") }
+    try folder.write("n1.md", "")
+    try folder.write("n2.md", "")
+    try folder.write("n3.md", bytes: [0, 0, 0, 0])
+    bench.transport.clear()
+    let push = try folder.push()
+    #expect(push.scan.missing == 3 && push.scan.paused == 3 && push.scan.updated == 0)
+    #expect(push.scan.flagged.map(\.flag) == ["emptied", "emptied", "emptied"])
+    folder.grace()
+    #expect(try folder.push().scan.paused == 3)
+    #expect(bench.writes.isEmpty)
+    let status = try #require(try folder.status(of: "n1.md"))
+    #expect(status.state == .held && status.flag == "emptied")
+    let restored = try folder.restore()
+    #expect(restored.putBack == 3)
+    #expect((1...3).map { folder.text("n\($0).md") } == texts)
+    folder.grace()
+    let after = try folder.push()
+    #expect(after.scan.missing == 0 && after.scan.flagged.isEmpty)
+    for (number, item) in items.enumerated() { #expect(try bench.body(item) == "Note \(number + 1).\n") }
+
+    try folder.write("n6.md", "")
+    let first = try folder.push()
+    #expect(first.scan.missing == 1 && first.scan.paused == 0 && first.scan.flagged.map(\.flag) == ["emptied"])
+    #expect(try bench.body(items[5]) == "Note 6.\n")
+    folder.grace()
+    let sent = try folder.push()
+    #expect(sent.scan.updated == 1 && sent.scan.missing == 0 && sent.scan.flagged.isEmpty)
+    #expect(try bench.body(items[5]) == "")
+    #expect(try bench.titles().count == 6)
+  }
+
+  @Test("P3.3 an older text put back loses to the newer one, and is told")
+  func reverted() throws {
+    let bench = try FolderBench()
+    let folder = try KeptFolder(bench)
+    try folder.write("a.md", "First.\n")
+    try folder.push()
+    let item = try bench.id("a")
+    let old = try #require(folder.text("a.md"))
+    try bench.edit(item, ["body": "Second.\n"])
+    try folder.push()
+    let new = try #require(folder.text("a.md"))
+    try folder.write("a.md", old)
+    let push = try folder.push()
+    #expect(push.scan.flagged.map(\.flag) == ["reverted"] && push.scan.flagged[0].reason.contains("history"))
+    #expect(push.scan.updated == 0 && push.pull?.rewritten == 1)
+    #expect(folder.text("a.md") == new)
+    #expect(try bench.body(item) == "Second.\n")
+    #expect(try folder.push().scan.flagged.isEmpty)
+  }
+
+  @Test("P-S27 two machines whose directories a third program mirrors settle in three passes")
+  func mirrored() throws {
+    let bench = try FolderBench()
+    let one = try KeptFolder(bench)
+    let two = try KeptFolder(bench, following: one.id, machine: bench.machine("ben"))
+    func mirror(from: KeptFolder, to: KeptFolder) throws {
+      for path in from.files() where to.bytes(path) != from.bytes(path) {
+        try to.write(path, bytes: try #require(from.bytes(path)))
+      }
+    }
+    try one.write("a.md", "A.\n")
+    try one.push()
+    try one.push()
+    try mirror(from: one, to: two)
+    #expect(try two.push().scan.created == 0)
+    #expect(try bench.titles() == ["a"])
+    let item = try bench.id("a")
+    for round in 1...2 {
+      let (here, there) = round == 1 ? (one, two) : (two, one)
+      try here.append("a.md", "Round \(round).\n")
+      try here.push()
+      try mirror(from: here, to: there)
+      for _ in 1...3 {
+        try there.push()
+        try here.push()
+        try mirror(from: here, to: there)
+      }
+      #expect(try one.push().drain.drain.answered == 0)
+      #expect(try two.push().drain.drain.answered == 0)
+      #expect(one.files() == ["a.md"] && two.files() == ["a.md"])
+      #expect(one.bytes("a.md") == two.bytes("a.md"))
+    }
+    #expect(try bench.body(item) == "A.\nRound 1.\nRound 2.\n")
+    #expect(try bench.titles() == ["a"])
+  }
+}
