@@ -337,7 +337,7 @@ extension FolderEngine {
   private func rebase(but givenUp: Set<EntityID>) throws -> [(item: EntityID, write: EntityID)] {
     var rows = givenUp
     var resent: [(item: EntityID, write: EntityID)] = []
-    for mine in try store.writes() where mine.role == .edit && !rows.contains(mine.item) {
+    for mine in try editsInQueueOrder() where !rows.contains(mine.item) {
       guard let write = try copy.queue.write(mine.id), write.blockedReason == .ancestorUnavailable,
         let properties = write.body?["properties"]?.object
       else { continue }
@@ -348,9 +348,11 @@ extension FolderEngine {
         throw error
       }
       guard let row = try copy.serverItem(mine.item) else { continue }
-      guard write.baseVersion != row.version, try withdrawn(write) else { continue }
-      let queued = try commit {
-        let queued = try copy.queue.updateItem(mine.item, ItemEdit(properties: properties, version: row.version))
+      guard write.baseVersion != row.version else { continue }
+      // In the place it had: the edits behind it stay behind it, also where it is blocked again (F23.15).
+      let queued: EntityID? = try commit {
+        let edit = ItemEdit(properties: properties, version: row.version)
+        guard let queued = try copy.queue.resend(write.id, edit) else { return nil }
         try store.unlink(mine.id)
         try store.link(FolderWrite(id: queued.id, item: mine.item, role: .edit, detail: mine.detail))
         try store.change(mine.item) { binding in
@@ -360,9 +362,19 @@ extension FolderEngine {
         }
         return queued.id
       }
-      resent.append((mine.item, queued))
+      if let queued { resent.append((mine.item, queued)) }
     }
     return resent
+  }
+
+  /// This folder's edits, those of a row in the order of the queue.
+  private func editsInQueueOrder() throws -> [FolderWrite] {
+    let mine = try store.writes().filter { $0.role == .edit }
+    var order: [EntityID: Int] = [:]
+    for item in Set(mine.map(\.item)) {
+      for (place, write) in try copy.queue.waiting(item: item).enumerated() { order[write.id] = place }
+    }
+    return mine.sorted { (order[$0.id] ?? .max, $0.id) < (order[$1.id] ?? .max, $1.id) }
   }
 
   /// Deletes the server refused because the item moved on since: taken back where it changed in what its file showed, so

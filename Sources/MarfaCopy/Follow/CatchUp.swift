@@ -115,6 +115,10 @@ extension WorkingCopy {
         "read_view_changed", "what the key may read, or how rows are typed, changed; the copy must be filled again")
     case (.unauthorized, _):
       return try expire("credential_ended", error.message)
+    case (.signedOut, _):
+      // A renewal found the sign-in ended: the copy ends with it, and the caller hears that a new one is needed (ER15.2).
+      _ = try expire("credential_ended", error.message)
+      return error
     default: return error
     }
   }

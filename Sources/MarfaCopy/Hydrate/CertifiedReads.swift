@@ -13,7 +13,14 @@ extension WorkingCopy {
   /// What cannot be accepted ends the copy. Refusals that say nothing of the copy are thrown as they are.
   func certified(_ path: String, query: [(String, Text)] = [], view: Text) throws(MarfaError) -> Certified {
     try checkStop()
-    let answer = try server.ask("GET", path, query: query, view: view)
+    let answer: Answer
+    do throws(MarfaError) { answer = try server.ask("GET", path, query: query, view: view) } catch {
+      // A renewal that found the sign-in ended mends nothing: the copy ends, and the caller asks for a new one (ER15.2).
+      if error.code == .signedOut, try store.text(.readView) == view {
+        _ = try expire("credential_ended", error.message)
+      }
+      throw error
+    }
     if answer.isSuccess {
       try requireProof(answer, view, path)
       return .found(try answer.json())

@@ -76,14 +76,14 @@ extension WorkingCopy {
   package func freshRead(item id: EntityID) throws(MarfaError) -> Item? {
     let certificate = try requireCertificate()
     let generation = try store.int(.copyGeneration) ?? 0
+    let before = try serverItem(id)
     let answer: Certified
     do throws(MarfaError) {
       answer = try certified("/items/\(id)", query: [("include", "metadata")], view: certificate.view)
     } catch {
       // The one answer that says absence without proof (D54.4).
       guard error.server?.code == "invalid_id" else { throw error }
-      try store.transaction { try takeAbsence(id) }
-      return nil
+      return try absent(id, writtenSince: before, generation)
     }
     switch answer {
     case .found(let json):
@@ -102,10 +102,17 @@ extension WorkingCopy {
         }
         return binned
       }
-      try store.transaction {
-        try requireGeneration(generation)
-        try takeAbsence(id)
-      }
+      return try absent(id, writtenSince: before, generation)
+    }
+  }
+
+  /// Lets a row go that the instance says it has not, unless something wrote it in the copy while the read was out: then it
+  /// stays as written (Q12.6, Q12.7).
+  private func absent(_ id: EntityID, writtenSince before: Item?, _ generation: Int) throws(MarfaError) -> Item? {
+    try store.transaction {
+      try requireGeneration(generation)
+      if let now = try serverItem(id), now != before { return now }
+      try takeAbsence(id)
       return nil
     }
   }
@@ -137,8 +144,12 @@ extension WorkingCopy {
       let isWhole = try slice()?.edgeTypes.contains(edge.type) ?? false
       try store.transaction {
         try requireGeneration(generation)
-        // An edge from a row outside the slice is not held (D44.3).
-        if try isWhole || item(edge.source) != nil { try store.take(server: edge) } else { try store.letGo(edge: id) }
+        // An edge from a row outside the slice is not held, unless a later write to it waits (D44.3).
+        if try isWhole || item(edge.source) != nil || !queue.waiting(edge: id).isEmpty {
+          try store.take(server: edge)
+        } else {
+          try store.letGo(edge: id)
+        }
       }
       return edge
     case .refused:

@@ -12,6 +12,8 @@ extension WriteQueue {
   @discardableResult
   package func drain(observer: (any DrainObserver)? = nil) throws(MarfaError) -> DrainReport {
     try copy.requireWriter()
+    try turn.begin()
+    defer { turn.end() }
     try requireView()
     try copy.checkStop()
     try takeBack()

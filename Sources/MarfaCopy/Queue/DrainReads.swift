@@ -107,43 +107,13 @@ extension Drain {
     return true
   }
 
-  /// Whether a catch-up brought the item as it was at the answers, or later (Q9.10). A refusal makes no event.
-  private func isMet(item id: EntityID, _ writes: [QueuedWrite]) throws(MarfaError) -> Bool {
-    let held = try store.serverItem(id)
-    return writes.allSatisfy { write in
-      guard write.verdict?.isSuccess == true, let answer = write.answer.flatMap({ try? JSON(parsing: $0.bytes) }),
-        let held
-      else { return false }
-      switch write.kind.answer {
-      case .item: return Item(row: answer).map { !held.isEarlier(than: $0) } ?? false
-      case .ok: return held.isTrashed
-      case .sidecar:
-        let tags = (answer["metadata"]?["tags"]?.array ?? []).compactMap(\.text)
-        return held.tags == tags.sorted()
-      case .extensions: return held.extensions == answer["extensions"]?.object
-      case .edge, .blob: return false
-      }
-    }
-  }
-
-  private func isMet(edge id: EntityID, _ writes: [QueuedWrite]) throws(MarfaError) -> Bool {
-    let held = try store.serverEdge(id)
-    return writes.allSatisfy { write in
-      guard write.verdict?.isSuccess == true else { return false }
-      if write.kind == .deleteEdge { return held == nil }
-      guard let answer = write.answer.flatMap({ try? JSON(parsing: $0.bytes) })?["edge"], let edge = Edge(answer),
-        let held
-      else { return false }
-      return !held.isEarlier(than: edge)
-    }
-  }
-
   private func settleRead(_ isEdge: Bool, _ id: EntityID) throws(MarfaError) {
     try store.transaction {
       try clearRead(isEdge, id)
       if isEdge { return try store.reproject(edge: id) }
       try store.reproject(item: id)
       try copy.releaseIfOutside(id)
+      try queue.unpinRefusedCreate(id)
     }
   }
 
@@ -165,15 +135,17 @@ extension Drain {
       try environmental(error)
       return
     }
-    guard row != nil else { return }
-    try store.transaction { try move(create, from: minted, to: landed) }
+    guard let row else { return }
+    try store.transaction { try move(create, from: minted, to: landed, row) }
     for place in report.verdicts.indices where report.verdicts[place].id == id {
       report.verdicts[place].itemID = landed
     }
     wake(id)
   }
 
-  private func move(_ create: QueuedWrite, from minted: EntityID, to landed: EntityID) throws(MarfaError) {
+  private func move(
+    _ create: QueuedWrite, from minted: EntityID, to landed: EntityID, _ row: Item
+  ) throws(MarfaError) {
     var settled = create
     settled.itemID = landed
     settled.landedID = nil
@@ -199,6 +171,8 @@ extension Drain {
     }
     try reorder(landed)
     try store.read { try store.database.run("UPDATE OR REPLACE pin SET item = ? WHERE item = ?", landed, minted) }
+    // Outside the slice it is the pin, moved only now, that holds the row.
+    if try copy.isPinned(landed) { try store.take(server: row) }
     try store.letGo(item: minted)
     try store.reproject(item: landed)
     for edge in Set(naming.compactMap(\.edgeID)).sorted() { try store.reproject(edge: edge) }

@@ -37,6 +37,11 @@ extension Drain {
         failure = failure ?? error
         return
       }
+      // A failure after the answer was recorded leaves the verdict as it is (Q9.6).
+      guard (try? table.entry(write.id))?.verdict == nil else {
+        failure = failure ?? error
+        return
+      }
       try settle(write, .counted)
     }
   }
@@ -224,6 +229,7 @@ extension Drain {
       try observer?.settled(refused, DrainReport.Entry(refused))
       // What it showed goes: nothing of it ever reached the server.
       try queue.reproject(refused)
+      if refused.kind == .createItem, let id = refused.itemID { try queue.unpinRefusedCreate(id) }
     }
     report.unsent += 1
     report.verdicts.append(DrainReport.Entry(refused))

@@ -75,7 +75,8 @@ enum Overlay {
     guard let id = write.itemID, let body = write.body, let type = body["type"]?.text else { return nil }
     let occurred = body["occurred_at"]?.text.flatMap(Timestamp.init(served:))
     return Item(
-      id: id, type: type, tier: body["tier"]?.text, state: body["state"]?.text ?? "active",
+      id: id, type: type, tier: body["tier"]?.text ?? write.readRecord?["tier"]?.text,
+      state: body["state"]?.text ?? "active",
       properties: createOrder(body["properties"]?.object ?? JSONObject(), fields: types.fields(type) ?? []),
       tags: [], version: 0, source: body["source"]?.text, sourceID: body["source_id"]?.text,
       occurredAt: occurred ?? write.queuedAt, createdAt: write.queuedAt, updatedAt: write.queuedAt)

@@ -14,6 +14,10 @@ package protocol Projection: AnyObject {
   func shown(item: EntityID, base: Item?) throws(MarfaError) -> Item?
   /// The same of an edge. A waiting delete shows no edge.
   func shown(edge: EntityID, base: Edge?) throws(MarfaError) -> Edge?
+  /// Takes a server row the copy was brought as the read that answers to it owe (Q12.5).
+  func settleOwed(by item: Item) throws(MarfaError)
+  /// The same of an edge.
+  func settleOwed(by edge: Edge) throws(MarfaError)
   /// Every item with a waiting write, for laying the queue over a new fill (D8.4).
   func waitingItems() throws(MarfaError) -> [EntityID]
   /// Every edge with a waiting write.

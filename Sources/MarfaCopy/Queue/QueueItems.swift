@@ -8,7 +8,9 @@ extension WriteQueue {
   /// - Throws: `validation` and `unknown_type` as the server would refuse it, `reading_handle`, the copy's expiry.
   @discardableResult
   package func createItem(_ draft: ItemDraft) throws(MarfaError) -> QueuedWrite {
-    try queueing {
+    try copy.requireWriter()
+    let isKeyFree = try isKeyFree(draft)
+    return try queueing {
       let standing = try self.standing()
       let catalog = try store.catalog()
       guard let type = catalog.type(draft.type) else { throw unknown(draft.type) }
@@ -26,9 +28,11 @@ extension WriteQueue {
       var write = entry(.createItem)
       write.itemID = id
       write.baseVersion = draft.version ?? 0
-      let tier = try tierSent(draft, keyed)
-      write.bodyText = Text(bytes: JSON.object(body(draft, id: id, tier: tier)).write())
-      try pinWhereOutside(id, draft.type, tier)
+      let tiers = try tiers(draft, keyed, isKeyFree: isKeyFree)
+      write.bodyText = Text(bytes: JSON.object(body(draft, id: id, tier: tiers.sent)).write())
+      // Shown at the tier it would be found at, also where none is sent.
+      if tiers.sent == nil { write.readRecord = JSONObject([("tier", .string(tiers.shown))]) }
+      try pinWhereOutside(id, draft.type, tiers.shown)
       let created = try append(write, waitingOn: draft.upload.map { [$0] } ?? [])
       for tag in draft.tags { _ = try queueTag(tag, on: id) }
       return created
@@ -56,23 +60,6 @@ extension WriteQueue {
     }
   }
 
-  /// The row or the waiting create a natural key names.
-  private enum KeyTarget {
-    case none
-    case row(Item)
-    case ownCreate(QueuedWrite)
-    case unknown
-  }
-
-  private func keyTarget(_ draft: ItemDraft) throws(MarfaError) -> KeyTarget {
-    guard let sourceID = draft.sourceID else { return .none }
-    if let own = try keyedCreates(source: draft.source, sourceID: sourceID).last(where: { $0.isWaiting }) {
-      return .ownCreate(own)
-    }
-    if let row = try heldRow(source: draft.source, sourceID: sourceID) { return .row(row) }
-    return .unknown
-  }
-
   /// Q55.7 to Q55.9.
   private func checkCreate(_ draft: ItemDraft, _ type: ItemType, _ target: KeyTarget) throws(MarfaError) {
     let fields = type.fields.map { (name: $0.name, required: $0.isRequired) }
@@ -83,18 +70,6 @@ extension WriteQueue {
     case .row(let row) where row.type == draft.type && (draft.version == nil || draft.version == row.version):
       try PropertyCheck.whole(Overlay.merge(draft.properties, over: row.properties, fields: fields), of: type)
     case .row, .ownCreate, .unknown: try PropertyCheck.values(draft.properties, of: type)
-    }
-  }
-
-  /// Q50.
-  private func tierSent(_ draft: ItemDraft, _ target: KeyTarget) throws(MarfaError) -> Text? {
-    if let tier = draft.tier { return tier }
-    switch target {
-    case .row: return nil
-    case .ownCreate(let own): return own.body?["tier"]?.text
-    case .none, .unknown:
-      let tier = try copy.slice()?.tier
-      return tier == nil || tier == "all" ? "library" : tier
     }
   }
 
@@ -148,17 +123,6 @@ extension WriteQueue {
     }
   }
 
-  /// A create the slice does not take is pinned, or nothing would hold it (Q50.6).
-  private func pinWhereOutside(_ id: EntityID, _ type: Text, _ tier: Text?) throws(MarfaError) {
-    guard let slice = try copy.slice(), try !slice.takes(type: type, tier: tier, in: store.catalog()) else { return }
-    try store.read {
-      try store.database.run("INSERT OR IGNORE INTO pin (item, owner) VALUES (?, ?)", id, WriteQueue.pinOwner)
-    }
-  }
-
-  /// The owner of the pins the queue sets.
-  static let pinOwner: Text = "create"
-
   // MARK: Edit
 
   /// Queues an edit of an item the copy holds.
@@ -167,39 +131,68 @@ extension WriteQueue {
   @discardableResult
   package func updateItem(_ id: EntityID, _ edit: ItemEdit) throws(MarfaError) -> QueuedWrite {
     try queueing {
-      let row = try held(id)
-      guard let version = edit.version else {
-        throw MarfaError(.invalid, "an edit names the version it was made on")
-      }
-      let isEarlier = try readEarlier(
-        version, held: row.version, answered: answeredVersion(item: id), said: edit.readAtVersion)
-      let catalog = try store.catalog()
-      let typeID = edit.type ?? row.type
-      guard let type = catalog.type(typeID) else { throw unknown(typeID) }
-      var (properties, whole) = (edit.properties, edit.mode == .replace)
-      if !edit.clearProperties.isEmpty {
-        // A clearing goes whole: what is shown with the changes laid over and the cleared names left out (QD6).
-        if !whole { properties = Overlay.merge(edit.properties, over: row.properties, fields: fields(type)) }
-        whole = true
-        for name in edit.clearProperties { properties[name] = nil }
-      }
-      let body = try editBody(edit, row, properties, whole: whole, version: version)
-      try checkEdit(row, properties, whole: whole, type, isEarlier: isEarlier)
-
-      var write = entry(.updateItem)
-      write.itemID = id
-      write.baseVersion = version
-      write.query = "conflict=auto"
-      write.bodyText = Text(bytes: JSON.object(body).write())
-      write.asRead = isEarlier
-      if !isEarlier {
-        write.readRecord =
-          whole
-          ? row.properties
-          : JSONObject(properties.keys.compactMap { name in row.properties[name].map { (name, $0) } })
-      }
-      return try append(write, waitingOn: edit.upload.map { [$0] } ?? [])
+      try append(try made(edit, of: held(id)), waitingOn: edit.upload.map { [$0] } ?? [])
     }
+  }
+
+  /// Queues a blocked edit again on another version, in the place it had, so that what was queued behind it stays behind it
+  /// (F23.14). The row was read by the caller first (Q46.3). Nil for a write that is no edit, or not blocked for a conflict.
+  package func resend(_ id: EntityID, _ edit: ItemEdit) throws(MarfaError) -> QueuedWrite? {
+    try queueing {
+      guard let old = try table.entry(id), old.kind == .updateItem, let item = old.itemID,
+        old.blockedReason == .ancestorUnavailable || old.blockedReason == .conflictUnresolved
+      else { return nil }
+      let ahead = try table.all("item = ? AND edge IS NULL AND seq < ? AND \(WriteQueue.laidOver)", item, old.seq)
+      guard let row = Overlay.item(try store.serverItem(item), ahead, types: try overlayTypes()), !row.isTrashed else {
+        return nil
+      }
+      var write = try made(edit, of: row)
+      write.follows = old.follows
+      write.dependsOn = old.dependsOn
+      try table.replace(old, by: &write)
+      for var behind in try table.all("follows = ? OR instr(depends_on, ?) > 0", id, id) {
+        if behind.follows == id { behind.follows = write.id }
+        behind.dependsOn = behind.dependsOn.map { $0 == id ? write.id : $0 }
+        try table.update(behind)
+      }
+      try reproject(write)
+      return write
+    }
+  }
+
+  /// The write of an edit of a row as it is shown.
+  private func made(_ edit: ItemEdit, of row: Item) throws(MarfaError) -> QueuedWrite {
+    guard let version = edit.version else {
+      throw MarfaError(.invalid, "an edit names the version it was made on")
+    }
+    let isEarlier = try readEarlier(
+      version, held: row.version, answered: answeredVersion(item: row.id), said: edit.readAtVersion)
+    let catalog = try store.catalog()
+    let typeID = edit.type ?? row.type
+    guard let type = catalog.type(typeID) else { throw unknown(typeID) }
+    var (properties, whole) = (edit.properties, edit.mode == .replace)
+    if !edit.clearProperties.isEmpty {
+      // A clearing goes whole: what is shown with the changes laid over and the cleared names left out (QD6).
+      if !whole { properties = Overlay.merge(edit.properties, over: row.properties, fields: fields(type)) }
+      whole = true
+      for name in edit.clearProperties { properties[name] = nil }
+    }
+    let body = try editBody(edit, row, properties, whole: whole, version: version)
+    try checkEdit(row, properties, whole: whole, type, isEarlier: isEarlier)
+
+    var write = entry(.updateItem)
+    write.itemID = row.id
+    write.baseVersion = version
+    write.query = "conflict=auto"
+    write.bodyText = Text(bytes: JSON.object(body).write())
+    write.asRead = isEarlier
+    if !isEarlier {
+      write.readRecord =
+        whole
+        ? row.properties
+        : JSONObject(properties.keys.compactMap { name in row.properties[name].map { (name, $0) } })
+    }
+    return write
   }
 
   private func fields(_ type: ItemType) -> [(name: Text, required: Bool)] {

@@ -20,6 +20,10 @@ final class QueueProjection: Projection {
     return try copy.queue.shown(edge: edge, base: base)
   }
 
+  func settleOwed(by item: Item) throws(MarfaError) { try copy?.queue.settleOwed(by: item) }
+
+  func settleOwed(by edge: Edge) throws(MarfaError) { try copy?.queue.settleOwed(by: edge) }
+
   func waitingItems() throws(MarfaError) -> [EntityID] { try copy?.queue.waitingItems() ?? [] }
 
   func waitingEdges() throws(MarfaError) -> [EntityID] { try copy?.queue.waitingEdges() ?? [] }

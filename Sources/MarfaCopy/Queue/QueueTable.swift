@@ -65,6 +65,16 @@ struct QueueTable {
     } catch { throw MarfaError(any: error) }
   }
 
+  /// Puts an entry in the place of another, which goes.
+  func replace(_ old: QueuedWrite, by write: inout QueuedWrite) throws(MarfaError) {
+    try remove(old)
+    write = try insert(write)
+    do {
+      try database.run("UPDATE queue SET seq = ? WHERE seq = ?", old.seq, write.seq)
+    } catch { throw MarfaError(any: error) }
+    write.seq = old.seq
+  }
+
   /// Marks entries as put on the wire: the commit of a window, before its first byte goes out.
   func markSent(_ writes: [QueuedWrite]) throws(MarfaError) {
     do {

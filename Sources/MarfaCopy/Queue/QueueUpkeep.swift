@@ -46,6 +46,7 @@ extension WriteQueue {
     released.answeredAt = nil
     try table.update(released)
     try reproject(released)
+    try pinAgain(released)
     var count = 1
     for dependant in try table.all(
       "verdict = 'refused' AND sent = 0 AND withdrawn = 0 AND instr(depends_on, ?) > 0", write.id)
@@ -162,7 +163,7 @@ extension WriteQueue {
   package func instanceChanged() throws(MarfaError) {
     try store.read {
       try store.database.run(
-        "UPDATE queue SET verdict = 'blocked', reason = 'instance_changed', answer = NULL WHERE verdict IS NULL OR verdict = 'blocked'"
+        "UPDATE queue SET verdict = 'blocked', reason = 'instance_changed', answer = NULL WHERE verdict IS NULL OR verdict IN ('blocked', 'dead')"
       )
       try store.database.run("UPDATE queue SET owed_read = 0 WHERE owed_read = 1 AND landed IS NULL")
     }

@@ -10,6 +10,8 @@ import MarfaBase
 package final class WriteQueue {
   let copy: WorkingCopy
   let table: QueueTable
+  /// One drain at a time.
+  let turn = DrainTurn()
   var store: Store { copy.store }
   var context: Context { copy.context }
 

@@ -64,9 +64,13 @@ extension Store {
   }
 
   private func install(base: Edge?, id: EntityID, seen: Bool) throws(MarfaError) {
-    let waits = try projection?.hasWaiting(edge: id) ?? false
+    var waits = try projection?.hasWaiting(edge: id) ?? false
+    if waits, seen, let base {
+      try projection?.settleOwed(by: base)
+      waits = try projection?.hasWaiting(edge: id) ?? false
+    }
     var shown = waits ? try projection?.shown(edge: id, base: base) : base
-    // A waiting create whose source a fill left out is not held, and stays queued (D44.3).
+    // A waiting create whose source a fill left out is not held, and stays queued (D44.3, Q35.7).
     if base == nil, let made = shown, try item(made.source) == nil, try !isHeldWhole(made.type) { shown = nil }
     let mark = try fillMark()
     try read {

@@ -88,7 +88,11 @@ extension Store {
   }
 
   private func install(base: Item?, id: EntityID, seen: Bool) throws(MarfaError) {
-    let waits = try projection?.hasWaiting(item: id) ?? false
+    var waits = try projection?.hasWaiting(item: id) ?? false
+    if waits, seen, let base {
+      try projection?.settleOwed(by: base)
+      waits = try projection?.hasWaiting(item: id) ?? false
+    }
     let shown = waits ? try projection?.shown(item: id, base: base) : base
     try read {
       if waits {
