@@ -6,13 +6,15 @@ enum BulkAction {
   case purge
   case tags(add: [Text], remove: [Text])
   case tier(Text)
-  case properties(JSONObject)
+  /// Lays properties over, and moves the row where a type is named.
+  case properties(JSONObject?, move: Text?)
   case occurred(Timestamp)
 
   /// The members that belong to one action.
   private static let own: [Text: Set<Text>] = [
     "transition": ["state"], "purge": ["confirm", "expected_ids"], "update_tags": ["add", "remove"],
-    "update_tier": ["tier"], "update_properties": ["properties"], "update_occurred_at": ["occurred_at"],
+    "update_tier": ["tier"], "update_properties": ["properties", "type", "retype"],
+    "update_occurred_at": ["occurred_at"],
   ]
   /// The members every action takes.
   private static let common: Set<Text> = ["action", "filter", "dry_run", "max_items", "enable_fanout"]
@@ -51,14 +53,24 @@ enum BulkAction {
       guard let tier = try body.tier() else { throw Refusal.missing("tier") }
       self = .tier(tier)
     case "update_properties":
-      guard let properties = try body.properties() else { throw Refusal.missing("properties") }
-      self = .properties(properties)
+      let properties = try body.properties()
+      var move: Text?
+      if object["retype"]?.bool == true {
+        guard let type = try body.text("type"), isTypeIdentifier(type), !isSystem(type) else {
+          throw Refusal.invalid("type", "retype needs a type.")
+        }
+        move = type
+      }
+      if properties == nil, move == nil { throw Refusal.missing("properties") }
+      self = .properties(properties, move: move)
     default:
       guard let occurred = try body.occurred(), let time = occurred else { throw Refusal.missing("occurred_at") }
       self = .occurred(time)
     }
   }
 
+  /// The type rows are moved to, where they are.
+  var move: Text? { if case .properties(_, let type) = self { type } else { nil } }
   var isPurge: Bool { if case .purge = self { true } else { false } }
 }
 

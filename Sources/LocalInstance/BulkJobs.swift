@@ -68,6 +68,10 @@ extension Instance {
       call.needs.permissions.append("items.purge")
     }
     let action = try BulkAction(body)
+    if let type = action.move {
+      try call.credential.requireWrite(type)
+      if catalog.types[type] == nil { throw Refusal.unknownType(type) }
+    }
     guard let filterValue = body["filter"], !filterValue.isNull else { throw Refusal.missing("filter") }
     guard let filter = filterValue.object else { throw Refusal.invalid("filter", "filter is not an object.") }
     var isDry = false
@@ -247,7 +251,12 @@ extension Instance {
       let row = try writableItem(id, call)
       _ = try writeTags(row.tagList.filter { !remove.contains($0) } + add, row, call)
     case .tier(let tier): try update { $0.tier = tier }
-    case .properties(let properties): try update { $0.properties = properties }
+    case .properties(let properties, let type):
+      if let type {
+        try call.credential.requireWrite(type)
+        if catalog.types[type] == nil { throw Refusal.unknownType(type) }
+      }
+      try update { ($0.properties, $0.type) = (properties, type) }
     case .occurred(let time): try update { $0.occurred = .some(time) }
     }
     return []

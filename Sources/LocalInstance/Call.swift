@@ -15,6 +15,8 @@ final class Call {
   var extraHeaders: [HTTPHeader] = []
   /// What the request needed, for holding a replay to it (I24.11).
   var needs = NeededGrants()
+  /// The item the answer shows, for keeping the answer without a second copy of it.
+  var shown: ItemRow?
 
   init(_ request: InstanceRequest, requestID: String) {
     self.request = request

@@ -84,6 +84,7 @@ extension Instance {
           daily: policy?["daily_snapshot_days"]?.int ?? 90, weekly: policy?["weekly_snapshot_days"]?.int ?? 365,
           most: policy?["max_versions"]?.int ?? 500)
         for version in thinning.gone(kept) {
+          if let id = EntityID(item) { try completeAnswers(drawing: id, version: version) }
           try database.run("DELETE FROM snapshot WHERE item = ? AND version = ?", item, version)
         }
       }

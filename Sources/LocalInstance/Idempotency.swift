@@ -15,6 +15,47 @@ struct Claim: Hashable {
   }
 }
 
+/// A kept answer as its row holds it.
+private struct KeptAnswer {
+  var request: String
+  var status: Int
+  var code: String?
+  var body: [UInt8]?
+  var grants: Text?
+  var draws: Drawing?
+}
+
+/// Where a kept answer leaves out an item's properties, which stand in the item's row or, once it has moved on, in the
+/// snapshot of that version: words are stored once.
+private struct Drawing {
+  var item: EntityID
+  var version: Int
+  var cut: Int
+
+  /// Below this a copy costs less than looking it up.
+  static let least = 512
+
+  init?(_ row: Row, from column: Int) {
+    guard let item = row.id(column), let version = row.optionalInt(column + 1), let cut = row.optionalInt(column + 2)
+    else { return nil }
+    (self.item, self.version, self.cut) = (item, version, cut)
+  }
+
+  /// Nil where the answer does not begin as an item's does.
+  init?(_ row: ItemRow, in body: [UInt8]) {
+    var head = Array("{\"item\":{\"id\":\"".utf8)
+    head += row.id.text.bytes
+    head += "\",\"type\":\"".utf8
+    head += row.type.bytes
+    head += "\",\"properties\":".utf8
+    let end = head.count + row.properties.count
+    guard row.properties.count >= Drawing.least, body.count >= end, body.starts(with: head),
+      body[head.count..<end].elementsEqual(row.properties)
+    else { return nil }
+    (item, version, cut) = (row.id, row.version, head.count)
+  }
+}
+
 /// Answers kept under idempotency keys (I24, ER3).
 extension Instance {
   /// Claims a key for a request. An answer is kept in the transaction of what it answers, so a claim needs to last no
@@ -41,32 +82,71 @@ extension Instance {
   /// What the key's first answer was; nil where the request is to be worked on.
   func keptAnswer(_ name: String, _ call: Call) throws -> Reply? {
     let kept = try database.one(
-      "SELECT request, status, code, body, grants FROM answer WHERE credential = ? AND name = ?",
-      call.credential.id, name
+      """
+      SELECT request, status, code, body, grants, item, version, cut FROM answer WHERE credential = ? AND name = ?
+      """, call.credential.id, name
     ) { row in
-      (row.string(0), row.int(1), row.optionalString(2), row.isNull(3) ? nil : row.bytes(3), row.optionalText(4))
+      KeptAnswer(
+        request: row.string(0), status: row.int(1), code: row.optionalString(2),
+        body: row.isNull(3) ? nil : row.bytes(3), grants: row.optionalText(4), draws: Drawing(row, from: 5))
     }
-    guard let (request, status, code, body, grants) = kept else { return nil }
-    guard request == fingerprint(call) else {
+    guard let kept else { return nil }
+    guard kept.request == fingerprint(call) else {
       throw Refusal(422, "idempotency_key_reused", "The idempotency key was used for another request.")
     }
-    if let grants { try reauthorize(grants, call) }
-    guard let body else {
+    if let grants = kept.grants { try reauthorize(grants, call) }
+    guard let body = try kept.body.flatMap({ try whole($0, kept.draws) }) else {
       throw Refusal(
         422, "idempotency_result_not_retained", "The first answer was too large to keep.",
-        ["original_status": .int(status)])
+        ["original_status": .int(kept.status)])
     }
     call.extraHeaders.append(HTTPHeader("Idempotency-Replayed", "true"))
-    return Reply(status: status, body: body, code: code)
+    return Reply(status: kept.status, body: body, code: kept.code)
   }
 
   /// Keeps an answer, but for 401, 403 and 5xx (ER3.6) and the refusal of the key itself.
   func keepAnswer(_ reply: Reply, _ name: String, _ call: Call) throws {
     if reply.status == 401 || reply.status == 403 || reply.status >= 500 { return }
+    var body: [UInt8]? = reply.body.count > 1_048_576 ? nil : reply.body
+    var draws: Drawing?
+    if body != nil, let shown = call.shown, let drawing = Drawing(shown, in: reply.body) {
+      draws = drawing
+      body?.removeSubrange(drawing.cut..<(drawing.cut + shown.properties.count))
+    }
     try database.run(
-      "INSERT OR REPLACE INTO answer (credential, name, request, status, code, body, at, grants) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-      call.credential.id, name, fingerprint(call), reply.status, reply.code,
-      reply.body.count > 1_048_576 ? nil : reply.body, clock.now, call.grantsSpelling)
+      """
+      INSERT OR REPLACE INTO answer (credential, name, request, status, code, body, at, grants, item, version, cut)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+      """,
+      call.credential.id, name, fingerprint(call), reply.status, reply.code, body, clock.now, call.grantsSpelling,
+      draws?.item, draws?.version, draws?.cut)
+  }
+
+  /// An answer with the properties it draws put in their place, byte for byte; nil where they are gone.
+  private func whole(_ body: [UInt8], _ draws: Drawing?) throws -> [UInt8]? {
+    guard let draws else { return body }
+    let text = try database.one(
+      """
+      SELECT properties FROM item WHERE id = ?1 AND version = ?2
+      UNION ALL SELECT properties FROM snapshot WHERE item = ?1 AND version = ?2
+      """, draws.item, draws.version
+    ) { $0.bytes(0) }
+    guard let text, draws.cut <= body.count else { return nil }
+    return Array(body[..<draws.cut]) + text + Array(body[draws.cut...])
+  }
+
+  /// Gives kept answers that draw on an item a copy of their own, before the version they draw on goes: one that is
+  /// thinned, or all of an item that is purged.
+  func completeAnswers(drawing item: EntityID, version: Int? = nil) throws {
+    let kept = try database.all(
+      "SELECT rowid, body, item, version, cut FROM answer WHERE item = ?1 AND version = coalesce(?2, version)", item,
+      version
+    ) { ($0.int(0), $0.bytes(1), Drawing($0, from: 2)) }
+    for (row, body, draws) in kept {
+      try database.run(
+        "UPDATE answer SET body = ?2, item = NULL, version = NULL, cut = NULL WHERE rowid = ?1", row,
+        try whole(body, draws))
+    }
   }
 
   /// Holds the credential again to what the first request needed and disclosed, as types and grants stand now (I24.11 to

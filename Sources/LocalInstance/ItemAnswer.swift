@@ -25,6 +25,7 @@ extension Instance {
 
   /// What the answer shows beside the row itself, for holding a replay to it (I24.13).
   private func noteDisclosed(_ row: ItemRow, _ call: Call) throws {
+    call.shown = row
     call.needs.reads.append(row.type)
     call.needs.shown.append(row.id)
     call.needs.extensions += row.extensionsObject.keys.filter(call.credential.extensions.reads)

@@ -99,6 +99,7 @@ extension Instance {
 
   /// Deletes a row for good, with what hangs on it; its edges were deleted before.
   func erase(_ row: ItemRow) throws {
+    try completeAnswers(drawing: row.id)
     try database.run("DELETE FROM property WHERE item = ?", row.seq)
     try database.run("DELETE FROM tag WHERE item = ?", row.seq)
     try database.run("DELETE FROM unindexed WHERE item = ?", row.seq)

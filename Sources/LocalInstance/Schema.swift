@@ -4,7 +4,7 @@ import MarfaBase
 /// drawn from it; an event gets a copy of its own only when the row changes after it (`EventLog.freeze`).
 enum Schema {
   /// Raised with each change of the tables; a database of a greater number is of a newer build (IN7.3).
-  static let number = 2
+  static let number = 3
 
   static let tables = """
     CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -85,6 +85,14 @@ enum Schema {
     CREATE INDEX job_waiting ON job (seq) WHERE status IN ('queued', 'running');
     """
 
+  /// What number 3 added: a kept answer draws an item's properties from the row or snapshot that holds them.
+  static let third = """
+    ALTER TABLE answer ADD COLUMN item TEXT;
+    ALTER TABLE answer ADD COLUMN version INTEGER;
+    ALTER TABLE answer ADD COLUMN cut INTEGER;
+    CREATE INDEX answer_of_item ON answer (item, version) WHERE item IS NOT NULL;
+    """
+
   /// Opens the tables, making them in a fresh database.
   static func open(_ database: Database, instance: () -> EntityID) throws {
     try database.execute("PRAGMA journal_mode = WAL")
@@ -94,9 +102,10 @@ enum Schema {
     let found = try database.one("PRAGMA user_version") { $0.int(0) } ?? 0
     let held = try database.one("SELECT count(*) FROM sqlite_schema") { $0.int(0) } ?? 0
     if found == number { return }
-    if found == 1 {
+    if found == 1 || found == 2 {
       try database.transaction {
-        try database.execute(second)
+        if found == 1 { try database.execute(second) }
+        try database.execute(third)
         try database.execute("PRAGMA user_version = \(number)")
       }
       return
@@ -105,6 +114,7 @@ enum Schema {
     try database.transaction {
       try database.execute(tables)
       try database.execute(second)
+      try database.execute(third)
       try database.run("INSERT INTO meta VALUES ('instance_id', ?)", instance())
       try database.run("INSERT INTO meta VALUES ('view', '0')")
       try database.run("INSERT INTO meta VALUES ('trash', '0')")

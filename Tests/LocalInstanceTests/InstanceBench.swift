@@ -7,6 +7,8 @@ final class Bench {
   let instance: Instance
   let clock = ManualClock()
   let ids: SeededIds
+  /// The instance's own database, to see what it stores.
+  let database: Database
   let blobs = MemoryBlobs()
   static let ownerKey = "marfa_k1_owner"
   /// The key of requests that name none.
@@ -15,8 +17,9 @@ final class Bench {
   /// - Parameter path: where the database lies; in memory unless named.
   init(path: String = ":memory:", seed: UInt64 = 7) throws {
     ids = SeededIds(clock: clock, seed: seed)
+    database = try Database(path: path, mode: .create)
     instance = try Instance(
-      database: Database(path: path, mode: .create), blobs: blobs, clock: clock, ids: ids,
+      database: database, blobs: blobs, clock: clock, ids: ids,
       ownerKey: Bench.ownerKey)
   }
 

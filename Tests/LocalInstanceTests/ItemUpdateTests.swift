@@ -157,6 +157,23 @@ struct ItemUpdateTests {
     expect(bench.patch(bench.noteID(), 1, ["source_id": "k"]), 409, "source_id_conflict")
   }
 
+  @Test("I-S76 a move to an unregistered type, single and bulk, is unknown_type and moves nothing")
+  func moveToNothing() {
+    let id = bench.noteID("a", ["properties": ["body": "a", "title": "t"]])
+    let single = bench.patch(id, 1, ["retype": true, "type": "acme.none"])
+    let bulk = bench.send(
+      "POST", "/items/bulk-actions",
+      ["action": "update_properties", "retype": true, "type": "acme.none", "filter": ["type": "core.note"]])
+    for answer in [single, bulk] {
+      expect(answer, 400, "unknown_type")
+      #expect(answer.details?["type"]?.text == "acme.none")
+    }
+    #expect(bench.read(id).type == "core.note" && bench.read(id).version == 1)
+    let job = bench.act(["action": "update_properties", "retype": true, "type": "core.task", "filter": [:]])
+    #expect(job["succeeded"]?.int == 1)
+    #expect(bench.read(id).type == "core.task" && bench.read(id).version == 2)
+  }
+
   @Test("I-S77 a move to a type the key may not write is refused")
   func moveWithoutGrant() throws {
     let id = bench.noteID("a", ["properties": ["body": "a", "title": "t"]])
