@@ -325,6 +325,42 @@ struct MovedScenarios {
     #expect(try both.bench.titles() == ["a"])
   }
 
+  @Test("a file moved between two folders that both hold its item trashes nothing")
+  func bothHold() throws {
+    let both = try TwoFolders(KeptFolder.notes, KeptFolder.notes)
+    try both.one.write("a.md", "A.\n")
+    try both.one.push()
+    let item = try both.bench.id("a")
+    try both.move("a.md")
+    #expect(try both.two.push().scan.created == 0)
+    try both.one.push()
+    both.one.grace()
+    both.bench.transport.clear()
+    let push = try both.one.push()
+    #expect(push.scan.movedAway == 1 && push.scan.deleted == 0 && both.deletes.isEmpty)
+    try both.two.push()
+    #expect(try !both.bench.isTrashed(item))
+    #expect(both.one.files() == ["a.md"] && both.two.files() == ["a.md"])
+    #expect(try both.bench.titles() == ["a"])
+  }
+
+  @Test("a file moved before its create was sent waits for it, and is its item's")
+  func unsentCreate() throws {
+    let both = try TwoFolders()
+    try both.one.write("n.txt", "New.\n")
+    try both.one.scan()
+    try both.move("n.txt")
+    let waits = try both.two.push()
+    #expect(waits.scan.created == 0 && waits.scan.flagged.map(\.flag) == ["waiting"])
+    try both.one.push()
+    let item = try both.bench.id("n")
+    #expect(try both.two.push().scan.created == 0)
+    #expect(try both.two.isBound(item))
+    both.one.grace()
+    #expect(try both.one.push().scan.deleted == 0)
+    #expect(try both.bench.titles() == ["n"])
+  }
+
   // MARK: The registry
 
   @Test("F-S311 a lost registry holds a moved file for one pass, then it is found in the folder that is remembered")
