@@ -279,6 +279,34 @@ struct ErrorTests {
     #expect(!taken.isReplayed && announced == 1)
   }
 
+  @Test("a database of an earlier number is taken on, with what it holds")
+  func earlierDatabase() throws {
+    let scratch = Scratch()
+    defer { withExtendedLifetime(scratch) {} }
+    let path = scratch.path.appending("core.sqlite").description
+    let note: JSON = ["type": "core.note", "source_id": "k", "properties": ["body": "a"]]
+    let id = try Bench(path: path).send("POST", "/items", note, headers: under("k")).id
+    let database = try Database(path: path, mode: .readWrite)
+    try database.execute(
+      """
+      DROP INDEX answer_of_item;
+      ALTER TABLE answer DROP COLUMN item;
+      ALTER TABLE answer DROP COLUMN version;
+      ALTER TABLE answer DROP COLUMN cut;
+      DROP TABLE tombstone;
+      DROP TABLE job;
+      PRAGMA user_version = 1;
+      """)
+    let again = try Bench(path: path, seed: 8)
+    #expect(again.read(id).properties == ["body": "a"])
+    #expect(again.send("POST", "/items", note, headers: under("k")).isReplayed)
+    expect(again.delete(id), 200)
+    expect(again.purge(id), 200)
+    let found = again.send(
+      "POST", "/items/lookup", ["type": "core.note", "source": "local", "source_ids": ["k"]])
+    #expect(found.json["tombstones"]?.array?.count == 1)
+  }
+
   @Test("ER-S13 what each stale write hands back")
   func stale() {
     let (a, b) = (bench.noteID("a"), bench.noteID("b"))
