@@ -83,6 +83,9 @@ package struct QueuedWrite: Sendable {
     }
   }
 
+  /// Whether a write that depends on it still waits: no verdict, `blocked`, or landed on a row no read found (Q59.5).
+  package var isAwaited: Bool { verdict == nil || verdict == .blocked || landedID != nil }
+
   /// Whether it is held behind another write, which an app sees as waiting (Q24.4).
   package var isHeld: Bool { blockedReason == .awaitingDependency }
 

@@ -23,7 +23,9 @@ func deviceQueueDoors() -> [Command] {
 /// Queued writes in words (C26.9).
 enum QueueWords {
   /// One write: kind, subject, verdict, reason, what the refusal says, what it waits on.
-  static func line(_ write: QueuedWrite) -> String {
+  /// - Parameter entries: the queue, where it is printed whole: it then names the one write that is waited on, while it is
+  ///   (Q59.5). A write just queued says how many it waits on (Q59.4).
+  static func line(_ write: QueuedWrite, among entries: [QueuedWrite]? = nil) -> String {
     var line = "\(write.id) \(write.kind.rawValue)"
     if let subject = write.edgeID ?? write.itemID { line += " \(subject)" }
     if let tag = write.tag { line += " '\(tag)'" }
@@ -31,10 +33,15 @@ enum QueueWords {
     if let reason = write.reason { line += ": \(reason)" }
     if let refusal = write.refusal { line += said(refusal) }
     if write.refusals > 0 { line += ", \(write.refusals)/5 refused" }
-    if !write.dependsOn.isEmpty {
-      line += ", waits on \(write.dependsOn.map(\.description).joined(separator: " "))"
+    if let entries {
+      let open =
+        write.isWaiting ? write.dependsOn.filter { id in entries.contains { $0.id == id && $0.isAwaited } } : []
+      if open.count == 1 { line += ", waiting on \(open[0])" }
+      if open.count > 1 { line += ", waiting on \(open.count) writes" }
+    } else if !write.dependsOn.isEmpty {
+      line += ", waiting on \(write.dependsOn.count)"
     }
-    if let ahead = write.follows { line += ", follows \(ahead)" }
+    if let ahead = write.follows, write.isWaiting { line += ", after \(ahead)" }
     return line
   }
 
@@ -61,7 +68,7 @@ enum QueueWords {
 @Sendable private func queue(_ invocation: Invocation) throws(MarfaError) -> Int32 {
   let writes = try DeviceStore(invocation).use { (copy) throws(MarfaError) in try copy.queue.all() }
   if writes.isEmpty { invocation.program.output.note("Nothing is queued.") }
-  invocation.program.output.answer(.array(writes.map(\.json)), writes.map { QueueWords.line($0) })
+  invocation.program.output.answer(.array(writes.map(\.json)), writes.map { QueueWords.line($0, among: writes) })
   return 0
 }
 
@@ -84,7 +91,7 @@ func drainWords(_ report: DrainReport) -> [String] {
   if report.unsent > 0 { line += ", unsent \(report.unsent)" }
   if report.unmade > 0 { line += ", not made \(report.unmade)" }
   let refused = report.verdicts.count { $0.verdict == .refused || $0.verdict == .dead }
-  if refused > 0 { line += ", refused \(refused)" }
+  if refused > 0 { line += ", refused \(refused) write(s)" }
   var lines = [line]
   lines += undeliveredWords(report)
   return lines
