@@ -3,6 +3,38 @@ import MarfaBase
 /// Upload, download and links of blobs (B2 to B4).
 extension Instance {
   func uploadBlob(_ call: Call) throws -> Reply {
+    let type = try judgeUpload(call)
+    let count = incoming?.count ?? call.request.body.count
+    if count == 0 { throw Refusal.invalid("", "The body is empty.") }
+    try judgeRoom(incoming == nil ? count : 0)
+    let hash: ContentHash
+    if let incoming {
+      hash = try incoming.finish()
+    } else {
+      hash = ContentHash(of: call.request.body)
+      if blobs.size(of: hash) == nil { try blobs.keep(call.request.body, as: hash) }
+    }
+    try database.run(
+      """
+      INSERT INTO blob (hash, mime_type, size, at) VALUES (?, ?, ?, ?) ON CONFLICT (hash) DO UPDATE SET at = excluded.at
+      """, hash, type, count, clock.now)
+    try database.run("INSERT OR IGNORE INTO upload VALUES (?, ?)", hash, call.credential.id)
+    let kept = try database.one("SELECT mime_type FROM blob WHERE hash = ?", hash) { $0.text(0) }
+    return .json(
+      201,
+      ["hash": .string(hash.text), "mime_type": .optional(kept), "size_bytes": .int(count)])
+  }
+
+  /// Refuses an upload the disk has no room for (B2.5).
+  func judgeRoom(_ count: Int) throws {
+    guard let available = blobs.available, available - count < settings.diskReserve else { return }
+    throw Refusal(
+      507, "insufficient_storage", "The disk is nearly full.",
+      ["reserve_bytes": .int(settings.diskReserve), "available_bytes": .int(available)])
+  }
+
+  /// What an upload's head is judged by, in the order of B2.7; its media type.
+  func judgeUpload(_ call: Call) throws -> String {
     let writes = catalog.typeOrder.contains { !isSystem($0) && call.credential.types.writes($0) }
     guard writes else { throw Refusal(403, "type_not_permitted", "The credential writes no type.") }
     try call.query.declare([])
@@ -12,25 +44,7 @@ extension Instance {
     if let media, lowercased(media) == "multipart/form-data" {
       throw Refusal.invalid("Content-Type", "The body is the bytes themselves.")
     }
-    let bytes = call.request.body
-    if bytes.isEmpty { throw Refusal.invalid("", "The body is empty.") }
-    if let available = blobs.available, available - bytes.count < settings.diskReserve {
-      throw Refusal(
-        507, "insufficient_storage", "The disk is nearly full.",
-        ["reserve_bytes": .int(settings.diskReserve), "available_bytes": .int(available)])
-    }
-    let hash = ContentHash(of: bytes)
-    if blobs.size(of: hash) == nil { try blobs.keep(bytes, as: hash) }
-    let type = media.flatMap { $0.isEmpty ? nil : $0 } ?? "application/octet-stream"
-    try database.run(
-      """
-      INSERT INTO blob (hash, mime_type, size, at) VALUES (?, ?, ?, ?) ON CONFLICT (hash) DO UPDATE SET at = excluded.at
-      """, hash, type, bytes.count, clock.now)
-    try database.run("INSERT OR IGNORE INTO upload VALUES (?, ?)", hash, call.credential.id)
-    let kept = try database.one("SELECT mime_type FROM blob WHERE hash = ?", hash) { $0.text(0) }
-    return .json(
-      201,
-      ["hash": .string(hash.text), "mime_type": .optional(kept), "size_bytes": .int(bytes.count)])
+    return media.flatMap { $0.isEmpty ? nil : $0 } ?? "application/octet-stream"
   }
 
   /// The digest in the path, with or without its prefix (B1.2).
@@ -76,7 +90,9 @@ extension Instance {
       HTTPHeader("Content-Security-Policy", "sandbox; default-src 'none'"),
       HTTPHeader("X-Content-Type-Options", "nosniff"),
     ]
-    if call.method != "HEAD" {
+    if call.method != "HEAD", settings.streamsBlobs, count > 1 << 20 {
+      reply.source = BlobSource(blobs, hash, from: start, count: count)
+    } else if call.method != "HEAD" {
       guard let bytes = try blobs.read(hash, from: start, count: count) else { throw Instance.blobNotFound }
       reply.body = bytes
     }

@@ -89,10 +89,12 @@ struct Reply {
   var code: String?
   /// Whether it is no JSON of ours: bytes of a blob, a redirect, a page.
   var isBare = false
+  /// The body, where it is too long to be held whole.
+  var source: (any EventSource)?
 
   static func json(_ status: Int, _ value: JSON) -> Reply { Reply(status: status, body: value.write()) }
   static func text(_ status: Int, _ body: [UInt8]) -> Reply { Reply(status: status, body: body) }
-  static let ok = Reply(status: 200, body: Array("{\"ok\":true}".utf8))
+  static var ok: Reply { Reply(status: 200, body: Array("{\"ok\":true}".utf8)) }
 
   static func refused(_ refusal: Refusal) -> Reply {
     Reply(status: refusal.status, body: refusal.body, headers: refusal.headers, code: refusal.code)

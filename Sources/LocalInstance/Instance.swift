@@ -32,6 +32,8 @@ public final class Instance {
   var credentials: [String: Credential] = [:]
   var lastUsed: [EntityID: Timestamp] = [:]
   var rates: [EntityID: RateWindow] = [:]
+  /// The upload being answered, whose bytes the shell wrote as they came.
+  var incoming: (any IncomingBlob)?
   /// What the owner decides about sign-ins.
   public var signInPolicy = SignInPolicy()
   private var announced = false
@@ -131,7 +133,7 @@ public final class Instance {
     }
     call.door = door
     if door.isPublic {
-      return .whole(finish(try inTransaction(when: door.isWrite) { try door.run(self, call) }, call))
+      return reply(try inTransaction(when: door.isWrite) { try door.run(self, call) }, call)
     }
     call.credential = try authenticate(call)
     if let refused = limitRate(call) { return .whole(finish(.refused(refused), call)) }
@@ -157,7 +159,12 @@ public final class Instance {
       reply.headers.append(HTTPHeader("X-Marfa-Read-View", readView(call.credential)))
       reply.headers.append(HTTPHeader("Cache-Control", "no-store"))
     }
-    return .whole(finish(reply, call))
+    return self.reply(reply, call)
+  }
+
+  private func reply(_ reply: Reply, _ call: Call) -> InstanceAnswer {
+    let response = finish(reply, call)
+    return reply.source.map { .stream(head: response, source: $0) } ?? .whole(response)
   }
 
   /// Runs a write in its transaction, under its idempotency key where it has one (I24).
@@ -272,6 +279,8 @@ public struct InstanceSettings: Sendable {
   public var busyBudget = 5000
   /// Bytes an upload must leave free (B2.5).
   public var diskReserve = 134_217_728
+  /// Whether a long blob is answered piece by piece, for a shell that can.
+  var streamsBlobs = false
   /// Seconds an access token lives (K18.2).
   public var accessTokenSeconds = 3600
   /// From type to the sources listed of it: the source filter of T19 and RV5.2.

@@ -58,6 +58,40 @@ public protocol InstanceBlobs: AnyObject {
   func remove(_ hash: ContentHash)
   /// Bytes free where they are kept, or nil where there is no bound (B2.5).
   var available: Int? { get }
+  /// Begins a blob whose bytes come in pieces.
+  func begin() throws -> any IncomingBlob
+}
+
+/// A blob on its way in: hashed while it is written, so that none is ever held whole (B2.8).
+public protocol IncomingBlob: AnyObject {
+  /// How many bytes have come.
+  var count: Int { get }
+  /// Takes the next bytes.
+  func append(_ bytes: UnsafeRawBufferPointer) throws
+  /// Keeps it under its hash, whole and durable. Asked again, it answers the same.
+  func finish() throws -> ContentHash
+  /// Leaves nothing of it behind, unless it was finished.
+  func discard()
+}
+
+extension InstanceBlobs {
+  /// Collected in memory, unless told otherwise.
+  public func begin() throws -> any IncomingBlob { CollectedBlob(self) }
+}
+
+/// Collects a blob's bytes in memory.
+private final class CollectedBlob: IncomingBlob {
+  private let blobs: any InstanceBlobs
+  private var bytes: [UInt8] = []
+  init(_ blobs: any InstanceBlobs) { self.blobs = blobs }
+  var count: Int { bytes.count }
+  func append(_ more: UnsafeRawBufferPointer) { bytes += more }
+  func finish() throws -> ContentHash {
+    let hash = ContentHash(of: bytes)
+    if blobs.size(of: hash) == nil { try blobs.keep(bytes, as: hash) }
+    return hash
+  }
+  func discard() { bytes = [] }
 }
 
 /// Blobs in memory, for tests and the simulation.

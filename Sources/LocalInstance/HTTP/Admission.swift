@@ -22,9 +22,6 @@ struct Admission {
 
   /// Most bytes of a JSON body of any door (ER2.4: bulk); the engine's own limits are lower.
   static let bodyLimit = 16_777_216
-  /// Most bytes of a blob this shell holds in memory at once.
-  static let blobLimit = 1 << 30
-
   /// The path and query to hand on, and the most bytes its body may have.
   static func judge(
     target raw: [UInt8], method: String, version: String, headers: [HTTPHeader], guard listener: Guard
@@ -45,7 +42,7 @@ struct Admission {
     try checkNames(host: hosts.first ?? "", origins: values("origin"), guard: listener)
     let path = target.utf8.prefix { $0 != UInt8(ascii: "?") }
     let isUpload = method.utf8.elementsEqual("POST".utf8) && path.elementsEqual("/blobs".utf8)
-    let limit = isUpload ? blobLimit : bodyLimit
+    let limit = isUpload ? Int.max : bodyLimit
     if let length = lengths.first.flatMap({ Int($0) }), length > limit { throw tooLarge(limit) }
     return (target, limit)
   }

@@ -30,6 +30,10 @@ final class Exchange {
   var isTooLarge = false
   /// The stream it opened.
   var feed: StreamFeed?
+  /// An upload's bytes, written as they come.
+  var incoming: (any IncomingBlob)?
+  /// What it is answered once the rest of its body was read and dropped.
+  var refused: HTTPResponse?
 
   init(rawTarget: [UInt8], connection: OpaquePointer) {
     self.rawTarget = rawTarget

@@ -183,7 +183,7 @@ final class HTTPServer {
     if writes.count > 1 {
       do {
         try engine.batch {
-          for exchange in writes { answers.append(engine.handle(exchange.request)) }
+          for exchange in writes { answers.append(ask(exchange)) }
         }
       } catch {
         // Nothing of the batch was written: each is asked on its own, and answers for itself.
@@ -191,10 +191,10 @@ final class HTTPServer {
       }
     }
     for (place, exchange) in writes.enumerated() {
-      exchange.phase = .ready(place < answers.count ? answers[place] : engine.handle(exchange.request))
+      exchange.phase = .ready(place < answers.count ? answers[place] : ask(exchange))
     }
     for exchange in round {
-      if !exchange.isWrite { exchange.phase = .ready(engine.handle(exchange.request)) }
+      if !exchange.isWrite { exchange.phase = .ready(ask(exchange)) }
       exchange.request.body = []
       MHD_resume_connection(exchange.connection)
     }
@@ -215,6 +215,7 @@ final class HTTPServer {
     carried?.pointee = nil
     let exchange = Unmanaged<Exchange>.fromOpaque(pointer).takeRetainedValue()
     open -= 1
+    exchange.incoming?.discard()
     lastUse = marfa_boottime()
     if let feed = exchange.feed {
       feeds.removeAll { $0 === feed }
@@ -241,9 +242,25 @@ final class HTTPServer {
       } catch {
         return send(refusal(error, exchange), exchange)
       }
+      // Every door but an upload's has a bound.
+      guard exchange.bodyLimit == .max else { return .YES }
+      switch engine.beginUpload(exchange.request) {
+      case .collected: exchange.bodyLimit = Admission.bodyLimit
+      case .incoming(let blob): exchange.incoming = blob
+      case .refused(let response): return send(response, exchange)
+      }
       return .YES
     case .receiving:
       if count.pointee > 0 {
+        if exchange.refused != nil {
+          count.pointee = 0
+          return .YES
+        }
+        if let incoming = exchange.incoming {
+          receive(UnsafeRawBufferPointer(start: bytes, count: count.pointee), incoming, exchange)
+          count.pointee = 0
+          return .YES
+        }
         if exchange.request.body.count + count.pointee > exchange.bodyLimit {
           exchange.isTooLarge = true
           exchange.request.body = []
@@ -253,6 +270,7 @@ final class HTTPServer {
         count.pointee = 0
         return .YES
       }
+      if let refused = exchange.refused { return send(refused, exchange) }
       if exchange.isTooLarge { return send(refusal(Admission.tooLarge(exchange.bodyLimit), exchange), exchange) }
       exchange.phase = .pending
       pending.append(exchange)
@@ -262,6 +280,30 @@ final class HTTPServer {
     case .ready(.stream(let head, let source)): return stream(head, source, exchange)
     case .pending, .answered: return .YES
     }
+  }
+
+  /// Takes a piece of an upload; where it cannot be kept, the upload is refused and nothing of it stays.
+  private func receive(_ bytes: UnsafeRawBufferPointer, _ incoming: any IncomingBlob, _ exchange: Exchange) {
+    let before = incoming.count
+    do {
+      try incoming.append(bytes)
+    } catch {
+      exchange.refused = refusal(
+        Admission.Refused(status: 500, code: "internal_error", message: "Internal server error"), exchange)
+    }
+    // The disk is looked at once a mebibyte.
+    if exchange.refused == nil, incoming.count >> 20 != before >> 20 {
+      exchange.refused = engine.refusal(ofUpload: incoming)
+    }
+    if exchange.refused != nil {
+      incoming.discard()
+      exchange.incoming = nil
+    }
+  }
+
+  private func ask(_ exchange: Exchange) -> InstanceAnswer {
+    guard let incoming = exchange.incoming else { return engine.handle(exchange.request) }
+    return engine.handle(exchange.request, upload: incoming)
   }
 
   private func admit(
@@ -323,8 +365,9 @@ final class HTTPServer {
     let feed = StreamFeed(source: source, connection: exchange.connection)
     exchange.feed = feed
     feeds.append(feed)
+    let length = head.header("content-length").flatMap { UInt64($0) }
     let made = MHD_create_response_from_callback(
-      UInt64.max, 32_768,
+      length ?? UInt64.max, 32_768,
       { context, _, bytes, room in
         guard let context, let bytes else { return -2 }
         return Unmanaged<StreamFeed>.fromOpaque(context).takeUnretainedValue().give(bytes, room)

@@ -12,4 +12,26 @@ protocol ServedEngine: AnyObject {
   func stop()
   /// Called after a commit that announced something.
   var onEvents: (() -> Void)? { get set }
+  /// Asked at an upload's head, before its body is read (B2.6).
+  func beginUpload(_ request: InstanceRequest) -> UploadStart
+  /// A refusal of an upload under way that the disk has no room for (B2.5).
+  func refusal(ofUpload incoming: any IncomingBlob) -> HTTPResponse?
+  /// Answers an upload whose bytes have all come.
+  func handle(_ request: InstanceRequest, upload incoming: any IncomingBlob) -> InstanceAnswer
+}
+
+/// What becomes of an upload's body.
+enum UploadStart {
+  /// It is collected as any request's is.
+  case collected
+  /// It is written as it comes.
+  case incoming(any IncomingBlob)
+  /// It is not read.
+  case refused(HTTPResponse)
+}
+
+extension ServedEngine {
+  func beginUpload(_ request: InstanceRequest) -> UploadStart { .collected }
+  func refusal(ofUpload incoming: any IncomingBlob) -> HTTPResponse? { nil }
+  func handle(_ request: InstanceRequest, upload incoming: any IncomingBlob) -> InstanceAnswer { handle(request) }
 }

@@ -37,6 +37,23 @@ public final class DirectoryBlobs: InstanceBlobs {
     try PrivateFile.syncDirectory(path)
   }
 
+  /// Begins a blob beside the others; its file takes its name once it is whole.
+  public func begin() throws -> any IncomingBlob {
+    count += 1
+    let temporary = path.appending(PathBytes(".incoming-\(getpid())-\(count)"))
+    let descriptor = temporary.withCString { marfa_openat(AT_FDCWD, $0, O_WRONLY | O_CREAT | O_EXCL, 0o600) }
+    guard descriptor >= 0 else { throw FileError(code: -descriptor, operation: "make", path: temporary) }
+    return WrittenBlob(self, descriptor, temporary)
+  }
+
+  fileprivate func settle(_ temporary: PathBytes, as hash: ContentHash) throws {
+    let target = file(hash)
+    guard temporary.withCString({ from in target.withCString { rename(from, $0) } }) == 0 else {
+      throw FileError(code: errno, operation: "write", path: target)
+    }
+    try PrivateFile.syncDirectory(path)
+  }
+
   /// The size of a blob.
   public func size(of hash: ContentHash) -> Int? {
     var found = marfa_stat()
@@ -75,5 +92,47 @@ public final class DirectoryBlobs: InstanceBlobs {
     var found = statvfs()
     guard path.withCString({ statvfs($0, &found) }) == 0 else { return nil }
     return Int(clamping: UInt64(found.f_bavail) &* UInt64(found.f_frsize))
+  }
+}
+
+/// A blob written to a temporary file as it comes, hashed while it is written (B2.8).
+private final class WrittenBlob: IncomingBlob {
+  private let blobs: DirectoryBlobs
+  private var descriptor: Int32
+  private let temporary: PathBytes
+  private var hasher: ContentHasher? = ContentHasher()
+  private var hash: ContentHash?
+  private var isSettled = false
+  private(set) var count = 0
+
+  init(_ blobs: DirectoryBlobs, _ descriptor: Int32, _ temporary: PathBytes) {
+    self.blobs = blobs
+    self.descriptor = descriptor
+    self.temporary = temporary
+  }
+
+  deinit { discard() }
+
+  func append(_ bytes: UnsafeRawBufferPointer) throws {
+    let code = marfa_write_all(descriptor, bytes.baseAddress, bytes.count)
+    guard code == 0 else { throw FileError(code: code, operation: "write", path: temporary) }
+    hasher?.update(bytes)
+    count += bytes.count
+  }
+
+  func finish() throws -> ContentHash {
+    if isSettled, let hash { return hash }
+    if hash == nil, let hasher = hasher.take() { hash = hasher.finish() }
+    guard let hash, descriptor >= 0 else { throw FileError(code: EBADF, operation: "write", path: temporary) }
+    guard fsync(descriptor) == 0 else { throw FileError(code: errno, operation: "sync", path: temporary) }
+    try blobs.settle(temporary, as: hash)
+    isSettled = true
+    return hash
+  }
+
+  func discard() {
+    if descriptor >= 0 { close(descriptor) }
+    descriptor = -1
+    if !isSettled { _ = temporary.withCString { unlink($0) } }
   }
 }

@@ -105,7 +105,10 @@ extension InstanceHome {
         let instance = try Instance(
           database: database, blobs: try DirectoryBlobs(home.blobs), clock: clock, ids: ids, ownerKey: key)
         instance.settings = settings
+        // What PUT /config was given stands above what the command was given.
+        try instance.loadConfiguration()
         if url.utf8.starts(with: "http".utf8) { instance.settings.origin = url }
+        instance.settings.streamsBlobs = true
         return MadeEngine(engine: instance, instanceID: instance.instanceID) {
           // Everything is durable already: this only spares the next start the log. A reader may keep it open.
           database.finalizeStatements()
