@@ -21,6 +21,8 @@ final class OtherFolder {
   private let context: Context
   private var walk: WalkResult?
   private var byID: [EntityID: [PathBytes]]?
+  private var carried: [PathBytes: EntityID?] = [:]
+  private var unbound: [WalkedFile]?
   private var hashes: [PathBytes: ContentHash] = [:]
 
   /// - Throws: where its directory cannot be opened, or its bindings cannot be read.
@@ -68,14 +70,23 @@ final class OtherFolder {
   func files(carrying item: EntityID) -> [PathBytes] {
     if let byID { return byID[item] ?? [] }
     var byID: [EntityID: [PathBytes]] = [:]
-    for file in files() where DocumentKind(name: file.path) == .markdown {
+    for file in files() {
       if let carried = carriedID(of: file.path) { byID[carried, default: []].append(file.path) }
     }
     self.byID = byID
     return byID[item] ?? []
   }
 
-  private func carriedID(of path: PathBytes) -> EntityID? {
+  /// The id a document's line names; read once.
+  func carriedID(of path: PathBytes) -> EntityID? {
+    if let known = carried[path] { return known }
+    guard DocumentKind(name: path) == .markdown else { return nil }
+    let id = readID(of: path)
+    carried[path] = .some(id)
+    return id
+  }
+
+  private func readID(of path: PathBytes) -> EntityID? {
     guard let bytes = read(path, keep: FolderEngine.textLimit)?.bytes else { return nil }
     switch Document.read(bytes, kind: .markdown, edges: facts?.vocabulary ?? EdgeVocabulary(names: [])) {
     case .read(let document): return document.id.id
@@ -108,8 +119,11 @@ final class OtherFolder {
 
   /// The documents and other files no binding of that folder names.
   func unboundFiles() -> [WalkedFile] {
+    if let unbound { return unbound }
     let bound = Set(bindings.values.filter { $0.missingSince == nil }.map(\.path))
-    return files().filter { !bound.contains($0.path) }
+    let found = files().filter { !bound.contains($0.path) }
+    unbound = found
+    return found
   }
 
   // MARK: Its bindings

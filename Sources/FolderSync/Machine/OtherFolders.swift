@@ -15,6 +15,7 @@ final class OtherFolders {
   private let folder: FolderEngine
   private let candidates: [Candidate]
   private var kept: Looked?
+  private var indexed: Bound?
 
   private struct Looked {
     var readable: [OtherFolder] = []
@@ -183,18 +184,37 @@ final class OtherFolders {
     let binding: Binding
   }
 
+  /// Every binding of the other folders, by its file's identity, and by its size where it carries no id.
+  private struct Bound {
+    var byIdentity: [FileIdentity: [Left]] = [:]
+    var bySize: [UInt64: [Left]] = [:]
+  }
+
+  private func index() -> Bound {
+    if let indexed { return indexed }
+    var bound = Bound()
+    for other in looked.readable {
+      for binding in other.bindings.values {
+        let left = Left(other: other, binding: binding)
+        if let identity = other.identity(of: binding) { bound.byIdentity[identity, default: []].append(left) }
+        if binding.carriesNoID, let size = binding.seen?.size { bound.bySize[size, default: []].append(left) }
+      }
+    }
+    indexed = bound
+    return bound
+  }
+
   /// The binding of the folder an arriving file left: the one of its identity, or failing that the only one of its bytes
   /// (F43.2). Its own file must be gone there.
   /// - Parameter hash: asked only where some binding has a file of its size.
   func left(identity: FileIdentity?, size: UInt64, hash: () -> ContentHash?) -> Left? {
-    let all = looked.readable.flatMap { other in other.bindings.values.map { Left(other: other, binding: $0) } }
+    let bound = index()
     if let identity {
-      let found = all.filter { $0.other.identity(of: $0.binding) == identity && $0.other.isGone($0.binding) }
+      let found = (bound.byIdentity[identity] ?? []).filter { $0.other.isGone($0.binding) }
       if let first = found.min(by: { $0.binding.item < $1.binding.item }) { return first }
     }
-    let sized = all.filter { $0.binding.seen.map { $0.size == size } ?? true }
-    guard !sized.isEmpty, let hash = hash() else { return nil }
-    let found = sized.filter { $0.binding.carriesNoID && $0.binding.knownBytes.contains(hash) }
+    guard let sized = bound.bySize[size], let hash = hash() else { return nil }
+    let found = sized.filter { $0.binding.knownBytes.contains(hash) }
     guard found.count == 1, let only = found.first, only.other.isGone(only.binding) else { return nil }
     return only
   }
@@ -248,7 +268,7 @@ final class OtherFolders {
     looked.readable.contains { other in
       if other.bindings[item].map({ $0.missingSince == nil }) ?? false { return false }
       return other.unboundFiles().contains { file in
-        if form == .markdown, other.files(carrying: item).contains(file.path) { return true }
+        if form == .markdown, other.carriedID(of: file.path) == item { return true }
         guard let moved else { return false }
         if let birth = file.status.birth, moved.inode == file.status.inode, moved.birth == birth { return true }
         return moved.size == file.status.size && other.hash(of: file.path) == moved.hash

@@ -4,8 +4,7 @@ import MarfaCopy
 /// A file that came from another folder of this machine with no id of its own (F43.2).
 struct Arrival {
   let item: EntityID
-  /// The binding of the folder it left, as a start for this folder's; nil where that folder still has unsent writes of it,
-  /// whose words the copy here does not hold: the file is then compared as a checkout is, and sends them too.
+  /// The binding of the folder it left, as a start for this folder's; nil of a file that comes back from the bin.
   let seed: Binding?
   /// Its name there.
   let name: PathBytes
@@ -83,17 +82,17 @@ extension ScanPass {
         !claimed.contains(left.binding.item)
       else { continue }
       let item = left.binding.item
-      if left.other.awaitsCreate(item) {
-        waitingFiles[index] = "its item waits to be sent by the folder at \(left.other.dir), which it came from"
+      // Words that only that folder's queue holds are sent by it first: sent twice, they would be two copies.
+      if left.other.hasUnsent(item, but: [.placement, .end, .upload]) {
+        waitingFiles[index] = "changes of it wait to be sent by the folder at \(left.other.dir), which it came from"
         continue
       }
       guard try isRead(item, index, from: left.other), let row = try folder.copy.item(item),
         facts.isFileItem(row.type) == (left.binding.form == .bytes)
       else { continue }
       claimed.insert(item)
-      let unsent = left.other.hasUnsent(item, but: [.placement, .end])
       arrivals[index] = Arrival(
-        item: item, seed: unsent ? nil : left.binding.carriedOver(to: file.path), name: left.binding.path.name,
+        item: item, seed: left.binding.carriedOver(to: file.path), name: left.binding.path.name,
         form: left.binding.form == .bytes ? .bytes : FileForm(documentName: file.path) ?? left.binding.form)
       if left.binding.form == .bytes { try readArrived(index) }
     }

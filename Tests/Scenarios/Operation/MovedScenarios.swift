@@ -344,6 +344,28 @@ struct MovedScenarios {
     #expect(try both.bench.titles() == ["a"])
   }
 
+  @Test("a text moved with an edit that is not sent yet keeps its words and its item")
+  func unsentEdit() throws {
+    let both = try TwoFolders()
+    try both.one.write("b.txt", "B.\n")
+    try both.one.push()
+    let item = try both.bench.id("b")
+    try both.one.append("b.txt", "More.\n")
+    try both.one.scan()
+    try both.move("b.txt")
+    for _ in 1...2 {
+      try both.two.push()
+      #expect(both.two.text("b.txt") == "B.\nMore.\n")
+      try both.one.push()
+    }
+    both.one.grace()
+    try both.one.push()
+    try both.two.push()
+    #expect(try both.bench.body(item) == "B.\nMore.\n")
+    #expect(try both.bench.titles() == ["b"])
+    #expect(both.two.text("b.txt") == "B.\nMore.\n")
+  }
+
   @Test("a file moved before its create was sent waits for it, and is its item's")
   func unsentCreate() throws {
     let both = try TwoFolders()
