@@ -86,7 +86,7 @@ private let two = EntityID(high: 2, low: 2)
       ("\(EntityID(high: 9, low: 9))", .unheldID(EntityID(high: 9, low: 9))),
       ("e.md", .none),
     ]
-    for (text, expected) in cases { #expect(resolver.resolve(LinkText(whole: Text(text))) == expected, "\(text)") }
+    for (text, expected) in cases { #expect(try resolver.resolve(LinkText(whole: Text(text))) == expected, "\(text)") }
     #expect(LinkText(value: "[[a]] x") == nil)
     #expect(LinkText(value: "[[]]") == nil)
     #expect(LinkText(value: "[[a]] [[b]]") == nil)

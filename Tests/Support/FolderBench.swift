@@ -119,6 +119,8 @@ package final class FolderMachine {
   package var door: FaultDoor = .none
   /// What fails of the present process's calls to the disk.
   package var faults: Faults?
+  /// What a person does while the machine waits for them (P1.2).
+  package var whileWaiting: (@Sendable () -> Void)?
   /// Whether the server can be reached.
   package var isOnline = true
   /// The credential this machine uses.
@@ -162,10 +164,12 @@ package final class FolderMachine {
     let faults = faults
     let files: any FileSystem = faults.map { FaultyFileSystem(memory, $0) } ?? memory
     let (disk, stores, mark) = (disk, stores, mark)
+    let scheduler = ManualScheduler(clock: bench.clock)
+    scheduler.onWait(whileWaiting)
     return Folders(
       context: Context(
         clock: bench.clock, ids: ids, files: files, transport: isOnline ? bench.transport : NoTransport(),
-        scheduler: ManualScheduler(clock: bench.clock), log: SilentLog(), door: door),
+        scheduler: scheduler, log: SilentLog(), door: door),
       registry: Registry(
         path: home.appending("folders.json"), files: files,
         isForeign: { root in disk.text(root.appending(RootIdentity.storePath)) == FolderMachine.foreignStore }),

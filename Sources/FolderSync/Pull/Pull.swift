@@ -3,7 +3,8 @@ import MarfaCopy
 
 extension FolderEngine {
   /// Brings the directory in line with the copy; scans nothing (C15).
-  package func pull() throws -> FolderPull {
+  /// - Parameter isWatch: a watch's: lines alone wait until their file has been still for a while (P1.3).
+  package func pull(isWatch: Bool = false) throws -> FolderPull {
     if try store.firstSyncWaits { throw Self.firstSyncWaiting(root) }
     if let reason = rootGone() {
       var report = FolderPull()
@@ -18,7 +19,7 @@ extension FolderEngine {
     for _ in 1...3 {
       let facts = try facts()
       try requireAnswers(facts)
-      let pass = try PullPass(self, facts, root: root)
+      let pass = try PullPass(self, facts, root: root, isWatch: isWatch)
       pass.counted = counted
       do {
         pass.stamp = try copyStamp()
@@ -50,22 +51,6 @@ extension FolderEngine {
     for binding in bindings where !pinned.contains(binding.item) {
       guard try copy.serverItem(binding.item) != nil else { continue }
       try copy.pinHeld(binding.item, owner: Pin.file)
-    }
-  }
-
-  /// Reads each attachment of a document here that the copy does not hold, and pins it (F12.39). A server out of reach
-  /// leaves them to the next push.
-  func pinAttachments() throws {
-    let facts = try facts()
-    guard facts.slice.edgeTypes.contains(PassFacts.attachedTo) else { return }
-    let documents = Set(try copy.items(matching: facts.search)).union(try store.bindings().map(\.item))
-    for edge in try copy.edges(ofType: PassFacts.attachedTo) where documents.contains(edge.target) {
-      guard try copy.item(edge.source) == nil, try !copy.isPurged(edge.source) else { continue }
-      try copy.checkStop()
-      do throws(MarfaError) { try copy.pin(edge.source, owner: Pin.line) } catch {
-        if error.isEnvironmental { return }
-        guard error.code == .notFound || error.code == .forbidden else { throw error }
-      }
     }
   }
 

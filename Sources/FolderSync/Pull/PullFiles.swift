@@ -122,6 +122,7 @@ extension PullPass {
       switch try render(row, form, existing: nil) {
       case .failure(let failure): return tell(place.path, .unwritten, failure.reason, row.id)
       case .success(let bytes):
+        if form == .markdown { binding.edges = try shownEdges(in: row, bytes, reviving) }
         if let standing = disk.standing(at: place.path) {
           return try adopt(row, binding, standing, ContentHash(of: bytes), form, isLast: isLast)
         }
@@ -206,9 +207,15 @@ extension PullPass {
     }
     let moves = path != binding.path
     var differs = rendered != bytes
-    if differs, binding.form == .markdown, !(binding.linesOwed && !waiting), try onlyLinesDiffer(row, binding, bytes) {
-      // A change no file carries leaves the file alone: a write wakes every editor holding it (F24.2).
-      differs = false
+    if differs, binding.form == .markdown {
+      let carries = try linesAlone(row, binding, bytes)
+      if carries == true, !(binding.linesOwed && !waiting) {
+        // A change no file carries leaves the file alone: a write wakes every editor holding it (F24.2).
+        differs = false
+      } else if carries != nil || showsOwnAlone(row, binding, reading), !moves, linesWait(reading, at: binding.path) {
+        report.unchanged += 1
+        return
+      }
     }
     guard differs || moves else {
       report.unchanged += 1
@@ -217,7 +224,7 @@ extension PullPass {
     var next = binding
     next.path = path
     agree(&next, row, binding.form)
-    next.edges = shownEdges(in: row, rendered, binding)
+    next.edges = try shownEdges(in: row, rendered, binding)
     if waiting {
       // A line written over the file's own waiting edit is spent once that lands; over another's write, at once (F23.10,
       // F23.12).

@@ -30,6 +30,8 @@ final class PullPass {
   var embedded: [EntityID: PathBytes] = [:]
   /// Only the plan is read: nothing is written or queued (F54.3).
   let plansOnly: Bool
+  /// A watch's pull (P1.3).
+  let isWatch: Bool
   var plan = FolderPlan(write: 0, send: 0, beside: 0)
   /// What the copy's stamp was when this attempt began; nil where nothing is started over.
   var stamp: Int?
@@ -42,11 +44,14 @@ final class PullPass {
   /// Files taken in that show an older version: brought current in this pull.
   var brought: [EntityID] = []
 
-  init(_ folder: FolderEngine, _ facts: PassFacts, root: any Directory, plansOnly: Bool = false) throws {
+  init(_ folder: FolderEngine, _ facts: PassFacts, root: any Directory, plansOnly: Bool = false, isWatch: Bool = false)
+    throws
+  {
     self.folder = folder
     self.facts = facts
     self.root = root
     self.plansOnly = plansOnly
+    self.isWatch = isWatch
     landing = folder.landing(in: root)
     walked = try walk(
       root: root, lists: facts.lists, now: folder.now, door: folder.context.door, stop: folder.stop)
@@ -61,7 +66,7 @@ final class PullPass {
     held = Set(matching)
     try findEmbedded()
     try rank()
-    tellUncarried()
+    try tellUncarried()
     var order = Array(held.union(bindings.keys).union(embedded.keys)).sorted { left, right in
       let (one, other) = (places[left]?.path ?? bindings[left]?.path, places[right]?.path ?? bindings[right]?.path)
       switch (one, other) {
@@ -138,10 +143,10 @@ final class PullPass {
     }
   }
 
-  private func tellUncarried() {
+  private func tellUncarried() throws {
     var told: Set<UncarriedProperty> = []
     for item in held {
-      guard let row = try? folder.copy.item(item), let type = facts.catalog.type(row.type), !type.isFileType else {
+      guard let row = try folder.copy.item(item), let type = facts.catalog.type(row.type), !type.isFileType else {
         continue
       }
       for field in type.fields where facts.names.reserved.contains(field.name) {

@@ -89,7 +89,7 @@ extension PullPass {
   }
 
   /// The path made of an item's title, under its type's first placement (F19.6, F58).
-  private func madePath(of row: Item) -> PathBytes {
+  func madePath(of row: Item) -> PathBytes {
     let title = row.properties[facts.titleField(of: row.type)]?.text ?? ""
     let name = facts.isFileItem(row.type) ? DocumentNames.file(title: title) : DocumentNames.document(title: title)
     for type in facts.catalog.chain(row.type) {

@@ -30,13 +30,53 @@ extension PullPass {
     return Document.render(new: content, kind: .markdown, edges: facts.vocabulary)
   }
 
-  /// Whether a file differs from its item's render in the version line alone (F24.2). A missing or wrong id line is a
-  /// difference (F13.9).
-  func onlyLinesDiffer(_ row: Item, _ binding: Binding, _ bytes: [UInt8]) throws -> Bool {
+  /// Whether a file differs from its item's render in its id and version lines alone: nil where in more, else whether its
+  /// id line stands as it is, so that the version alone differs (F24.2, F13.9).
+  func linesAlone(_ row: Item, _ binding: Binding, _ bytes: [UInt8]) throws -> Bool? {
     guard case .success(let rendered) = try render(row, .markdown, existing: bytes, binding: binding, lines: false),
       rendered == bytes, let document = Document.read(bytes, kind: .markdown, edges: facts.vocabulary).document
-    else { return false }
+    else { return nil }
     return document.id.id == row.id
+  }
+
+  /// Whether all that a pull has to write are lines about the file's own last write, a new file's frontmatter included:
+  /// nothing another device changed (P1.3).
+  func showsOwnAlone(_ row: Item, _ binding: Binding, _ reading: FileReading) -> Bool {
+    binding.linesOwed && binding.landed == row.version && reading.hash == binding.readHash
+      && binding.showed?.own?.tags == Set(row.tags) && binding.showed?.own?.state == row.state
+  }
+
+  /// Whether lines alone are not written now (P1.3): never while a program has the file open for writing; by a watch not
+  /// until the file has been still for 10 s, nor while an editor's sign stands beside it. The spent lines make the wait
+  /// safe (F7.12, F23).
+  func linesWait(_ reading: FileReading, at path: PathBytes) -> Bool {
+    if reading.isBeingWritten(now: folder.now) { return true }
+    guard isWatch else { return false }
+    let still = folder.now.milliseconds - reading.status.modified / 1_000_000
+    if still >= 0, still < 10_000 {
+      let due = Timestamp(milliseconds: folder.now.milliseconds + 10_000 - still)
+      report.linesDue = min(report.linesDue ?? due, due)
+      return true
+    }
+    return isInEditor(path, reading.status)
+  }
+
+  /// Whether an editor's own file beside one says that it is open there.
+  private func isInEditor(_ path: PathBytes, _ status: FileStatus) -> Bool {
+    let name = path.name.bytes
+    func beside(_ before: String, _ after: String) -> FileStatus? {
+      let sign = PathBytes(bytes: Array(before.utf8) + name + Array(after.utf8))
+      guard sign.bytes.count <= 255,
+        let directory = path.parent.isEmpty ? root : try? root.directory(beneath: path.parent)
+      else { return nil }
+      return (try? directory.status(of: sign)) ?? nil
+    }
+    if let backup = beside("", "~"), backup.modified > status.modified { return true }
+    for (before, after) in [(".", ".swp"), (".", ".swo"), (".#", ""), (".~lock.", "#")]
+    where beside(before, after) != nil {
+      return true
+    }
+    return false
   }
 
   /// The edge lines a file of an item carries: those its end is written at (F11.3), those of attachments its body does
@@ -50,7 +90,7 @@ extension PullPass {
     let resolver = linkResolver
     var linked: Set<EntityID> = []
     for link in references.links {
-      switch resolver.resolve(link.text) {
+      switch try resolver.resolve(link.text) {
       case .one(let item): linked.insert(item)
       case .ambiguous(let items):
         let here = Set(items).intersection(edges.map { $0.other(than: row.id) })
@@ -58,7 +98,14 @@ extension PullPass {
       case .none, .unheldID, .headingOnly: break
       }
     }
-    var embeddedHere: Set<EntityID> = Set((binding?.edges ?? []).filter { $0.place == .embed }.map(\.other))
+    // Embeds that stand in the body and name their file no more, since it was renamed: the note lists it (F12.37). One
+    // taken out beside an embed that names nothing is neither shown nor listed, its removal held back (F12.31).
+    let typed = Set(references.embeds.map(\.typed))
+    let heldBack = Set(binding?.heldBack ?? [])
+    let renamed = Set(
+      (binding?.edges ?? []).filter { heldBack.contains($0.edge) && $0.embed.map(typed.contains) ?? false }.map(\.edge))
+    var embeddedHere: Set<EntityID> = Set(
+      (binding?.edges ?? []).filter { $0.place == .embed && !heldBack.contains($0.edge) }.map(\.other))
     for embed in references.embeds {
       for edge in edges where edge.type == PassFacts.attachedTo && edge.target == row.id {
         if try answers(edge.source, to: embed, in: path) { embeddedHere.insert(edge.source) }
@@ -72,14 +119,19 @@ extension PullPass {
       let other = edge.other(than: row.id)
       let writesHere = type.writtenAt == .target ? !isSource : isSource
       if !writesHere {
-        // The writing end cannot carry frontmatter, so this end writes it (F11.4).
-        guard let there = try folder.copy.item(other), !there.isTrashed, facts.isFileItem(there.type) else { continue }
+        if let there = try folder.copy.item(other), !there.isTrashed {
+          // The writing end cannot carry frontmatter, so this end writes it (F11.4).
+          guard facts.isFileItem(there.type) else { continue }
+        } else {
+          // Whether it can is not known: only a line that stands in the file shows the edge (F11.6, F12.19).
+          guard binding?.edges.contains(where: { $0.edge == edge.id && $0.place == .line }) ?? false else { continue }
+        }
       }
       guard let key = isSource ? type.id : type.reverseName else { continue }
       if type.id == PassFacts.references, isSource, linked.contains(other) { continue }
-      if binding?.heldBack.contains(edge.id) ?? false { continue }
+      if heldBack.contains(edge.id), !renamed.contains(edge.id) { continue }
       if type.id == PassFacts.attachedTo, !isSource, embeddedHere.contains(other) { continue }
-      if let there = try folder.copy.item(other), there.isTrashed { continue }
+      if writesHere, let there = try folder.copy.item(other), there.isTrashed { continue }
       let many = isSource ? !type.cardinality.sourceHasOne : !type.cardinality.targetHasOne
       lines[key, default: ([], many)].targets.append(other)
     }
@@ -96,7 +148,7 @@ extension PullPass {
       for target in line.targets {
         guard case .link(let link) = target else { continue }
         if EntityID(link.name) == item { return link.typed }
-        switch linkResolver.resolve(link) {
+        switch try linkResolver.resolve(link) {
         case .one(let named): if named == item { return link.typed }
         case .ambiguous(let named): if named.contains(item) { return link.typed }
         case .none, .unheldID, .headingOnly: break
@@ -122,8 +174,8 @@ extension PullPass {
   var linkResolver: LinkResolver {
     let copy = folder.copy
     return LinkResolver(
-      files: fileNames, titled: { key in (try? copy.itemsTitled(key: key)) ?? [] },
-      holds: { id in ((try? copy.item(id)) ?? nil).map { !$0.isTrashed } ?? false })
+      files: fileNames, titled: { key in try copy.itemsTitled(key: key) },
+      holds: { id in try copy.item(id).map { !$0.isTrashed } ?? false })
   }
 
   /// The names files answer to once this pull is done.
@@ -137,10 +189,11 @@ extension PullPass {
   }
 
   /// The edges a file shows once a pull wrote it: what its lines, links and embeds name that the copy holds.
-  func shownEdges(in row: Item, _ bytes: [UInt8], _ binding: Binding?) -> [ShownEdge] {
-    guard let document = Document.read(bytes, kind: .markdown, edges: facts.vocabulary).document,
-      let edges = try? folder.copy.edges(from: row.id) + folder.copy.edges(to: row.id)
-    else { return binding?.edges ?? [] }
+  func shownEdges(in row: Item, _ bytes: [UInt8], _ binding: Binding?) throws -> [ShownEdge] {
+    guard let document = Document.read(bytes, kind: .markdown, edges: facts.vocabulary).document else {
+      return binding?.edges ?? []
+    }
+    let edges = try folder.copy.edges(from: row.id) + folder.copy.edges(to: row.id)
     let resolver = linkResolver
     var shown: [ShownEdge] = []
     func show(_ type: Text, _ isSource: Bool, _ others: [EntityID], _ place: ShownEdge.Place) {
@@ -151,8 +204,8 @@ extension PullPass {
         shown.append(ShownEdge(edge: edge.id, type: type, other: edge.other(than: row.id), place: place))
       }
     }
-    func items(_ link: LinkText) -> [EntityID] {
-      switch resolver.resolve(link) {
+    func items(_ link: LinkText) throws -> [EntityID] {
+      switch try resolver.resolve(link) {
       case .one(let item): [item]
       case .ambiguous(let items): items
       case .unheldID(let id): [id]
@@ -161,10 +214,20 @@ extension PullPass {
     }
     for line in document.edges {
       guard let (type, isReverse) = facts.catalog.edgeType(named: line.key) else { continue }
-      for case .link(let link) in line.targets { show(type.id, !isReverse, items(link), .line) }
+      for case .link(let link) in line.targets { show(type.id, !isReverse, try items(link), .line) }
     }
     let references = BodyReferences(body: document.body, kind: document.kind)
-    for link in references.links { show(PassFacts.references, true, items(link.text), .link) }
+    for link in references.links { show(PassFacts.references, true, try items(link.text), .link) }
+    let path = places[row.id]?.path ?? binding?.path ?? .empty
+    for embed in references.embeds {
+      for edge in edges where edge.type == PassFacts.attachedTo && edge.target == row.id && edge.source != row.id {
+        guard !shown.contains(where: { $0.edge == edge.id }), try answers(edge.source, to: embed, in: path) else {
+          continue
+        }
+        shown.append(
+          ShownEdge(edge: edge.id, type: edge.type, other: edge.source, place: .embed, embed: embed.typed))
+      }
+    }
     // What the file showed before and the copy still holds stays shown: an edge is never forgotten by a write of ours.
     for kept in binding?.edges ?? [] where !shown.contains(where: { $0.edge == kept.edge }) {
       if edges.contains(where: { $0.id == kept.edge }),
@@ -196,37 +259,87 @@ extension PullPass {
   /// The attachments the bodies of documents here embed, and where their files go.
   func findEmbedded() throws {
     guard facts.slice.edgeTypes.contains(PassFacts.attachedTo) else { return }
+    var claims: [EmbedClaim] = []
     for item in held.union(bindings.keys).sorted() {
       guard let row = try folder.copy.item(item), !row.isTrashed, !facts.isFileItem(row.type),
         bindings[item] != nil || held.contains(item)
       else { continue }
-      if let binding = bindings[item], binding.form != .markdown { continue }
+      let own = try bindings[item]?.path ?? placedPath(of: row)
+      // A `.txt` carries no embeds, one without a file here neither (F12.13).
+      guard (bindings[item]?.form ?? FileForm(documentName: own)) == .markdown else { continue }
       let attached = try folder.copy.edges(to: item, type: PassFacts.attachedTo).map(\.source)
       let body = row.properties[facts.bodyField(of: row.type)]?.text ?? ""
       guard !attached.isEmpty || body.bytes.contains(UInt8(ascii: "!")) else { continue }
       let references = BodyReferences(body: body, kind: .markdown)
-      guard !references.embeds.isEmpty else { continue }
-      let own = bindings[item]?.path ?? placedPath(of: row)
-      for embed in references.embeds { try place(embed, in: own, attached) }
+      for embed in references.embeds {
+        guard let item = try attachment(embed, in: own, attached) else { continue }
+        claims.append(EmbedClaim(item: item, embed: embed, document: own))
+      }
+    }
+    try settle(claims)
+  }
+
+  /// An embed and the attachment it names.
+  private struct EmbedClaim {
+    var item: EntityID
+    var embed: BodyEmbed
+    /// Where the embedding file is.
+    var document: PathBytes
+
+    var isPath: Bool {
+      if case .path = embed.form { return true }
+      return false
     }
   }
 
-  private func placedPath(of row: Item) -> PathBytes {
-    if let text = try? folder.placement(of: row.id)?.properties["path"]?.text,
+  /// Gives each embedded item one path: the first in path order of those its embeds name by path; one embedded by name
+  /// alone goes where the name finds it, or beside the embedding file (F12.30, F12.34). Embeds naming another path are
+  /// told.
+  private func settle(_ claims: [EmbedClaim]) throws {
+    for claim in claims where claim.isPath {
+      let goes = try embedPlace(claim.item, claim.embed, in: claim.document)
+      embedded[claim.item] = embedded[claim.item].map { min($0, goes) } ?? goes
+    }
+    let byPath = embedded
+    for claim in claims where !claim.isPath && byPath[claim.item] == nil {
+      let goes = try embedPlace(claim.item, claim.embed, in: claim.document)
+      embedded[claim.item] = embedded[claim.item].map { min($0, goes) } ?? goes
+    }
+    for claim in claims {
+      guard let goes = embedded[claim.item] else { continue }
+      let names =
+        try claim.isPath
+        ? embedPlace(claim.item, claim.embed, in: claim.document).nameKey == goes.nameKey
+        : EmbedFiles.answers(goes, to: claim.embed, in: claim.document) || !claim.embed.namesDirectory
+      if !names {
+        report.embeds.append(
+          FlaggedFile(
+            claim.document, .embed, "\(claim.embed.typed) is written at \(goes), where another embed names it"))
+      }
+    }
+  }
+
+  /// Where a document without a file here gets one, as `wish(of:)` has it (F19.6).
+  private func placedPath(of row: Item) throws -> PathBytes {
+    if let text = try folder.placement(of: row.id)?.properties["path"]?.text,
       case .inside(let path) = PlacementPath(text)
     {
       return path
     }
-    return DocumentNames.document(title: row.properties[facts.titleField(of: row.type)]?.text ?? "")
+    return madePath(of: row)
   }
 
-  private func place(_ embed: BodyEmbed, in path: PathBytes, _ attached: [EntityID]) throws {
-    func tell(_ reason: String) { report.embeds.append(FlaggedFile(path, .embed, "\(embed.typed) \(reason)")) }
+  /// The attachment an embed names (F12.33); nil where it names none, which is told where it means a file (F12.32).
+  private func attachment(_ embed: BodyEmbed, in path: PathBytes, _ attached: [EntityID]) throws -> EntityID? {
+    func tell(_ reason: String) -> EntityID? {
+      report.embeds.append(FlaggedFile(path, .embed, "\(embed.typed) \(reason)"))
+      return nil
+    }
     switch EmbedFiles().resolve(embed, in: path) {
     case .notAFile:
       // A name with no known extension names a file only where one here answers to it (F12.17).
       guard try attached.contains(where: { try bindings[$0] != nil && answers($0, to: embed, in: path) }) else {
-        return
+        return nil
       }
     case .leadsOut: return tell("leads out of the folder")
     case .rawSpace: return tell("names no file: a space ends its path")
@@ -244,32 +357,28 @@ extension PullPass {
     guard let item = matches.first, matches.count == 1 else {
       return tell(matches.isEmpty ? "names no attachment this folder can read" : "names more than one attachment")
     }
-    let goes = try embedPlace(item, embed, in: path)
-    if let already = embedded[item] {
-      if already.nameKey != goes.nameKey, case .path = embed.form {
-        let (first, other) = already < goes ? (already, goes) : (goes, already)
-        embedded[item] = first
-        tell("is written at \(first), where another embed names it, not at \(other)")
-      }
-    } else {
-      embedded[item] = goes
-    }
+    return item
   }
 
   /// Where the file of an embed goes (F12.34).
   private func embedPlace(_ item: EntityID, _ embed: BodyEmbed, in path: PathBytes) throws -> PathBytes {
     let own = bindings[item].flatMap { $0.missingSince == nil ? $0.path : nil }
-    if case .path = embed.form {
-      let says = EmbedFiles.ownPlace(of: embed, in: path) ?? path
-      return own.flatMap { $0.nameKey == says.nameKey ? $0 : nil } ?? says
-    }
-    if let text = try folder.placement(of: item)?.properties["path"]?.text,
-      case .inside(let placed) = PlacementPath(text),
-      EmbedFiles.answers(placed, to: embed, in: path)
+    var placed: PathBytes?
+    if let text = try folder.placement(of: item)?.properties["path"]?.text, case .inside(let path) = PlacementPath(text)
     {
-      return placed
+      placed = path
     }
-    if let own, EmbedFiles.answers(own, to: embed, in: path) { return own }
-    return EmbedFiles.ownPlace(of: embed, in: path) ?? path.parent.appending(DocumentNames.file(title: "file"))
+    if case .wiki = embed.form {
+      if let placed, EmbedFiles.answers(placed, to: embed, in: path) { return placed }
+      if let own, EmbedFiles.answers(own, to: embed, in: path) { return own }
+    }
+    let says = EmbedFiles.ownPlace(of: embed, in: path) ?? path.parent.appending(DocumentNames.file(title: "file"))
+    // The file keeps its own name, however the embed spells it (F12.22).
+    for spelled in [own, placed] { if let spelled, spelled.nameKey == says.nameKey { return spelled } }
+    let title = try folder.copy.item(item).flatMap { $0.properties[facts.titleField(of: $0.type)]?.text }
+    for name in [own?.name, placed?.name, title.map { DocumentNames.file(title: $0) }] {
+      if let name, name.nameKey == says.name.nameKey { return says.parent.appending(name) }
+    }
+    return says
   }
 }

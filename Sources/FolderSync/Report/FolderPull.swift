@@ -56,6 +56,8 @@ public struct FolderPull: Hashable, Sendable {
   public var embeds: [FlaggedFile] = []
   /// Why nothing was written.
   public var rootGone: String?
+  /// When the first of the lines a watch holds back is due (P1.3); told to the watch, in no report.
+  package var linesDue: Timestamp?
 
   /// Nothing was done.
   public init() {}

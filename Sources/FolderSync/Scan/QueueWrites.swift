@@ -45,7 +45,7 @@ extension FolderEngine {
       }
     }
     if let refused = try store.refusedPlacement(of: item) {
-      if stands(refused, at: path, base: base) { return false }
+      if try stands(refused, at: path, base: base) { return false }
       try store.forgetRefusedPlacement(of: item)
     }
     let properties = members(["path": .string(path.text)])
@@ -64,8 +64,8 @@ extension FolderEngine {
     return true
   }
 
-  private func stands(_ refused: RefusedPlacement, at path: PathBytes, base: Text?) -> Bool {
-    guard refused.path == path, refused.base == base, refused.settings == settingsVersion else { return false }
+  private func stands(_ refused: RefusedPlacement, at path: PathBytes, base: Text?) throws -> Bool {
+    guard refused.path == path, refused.base == base, try refused.settings == settingsVersion else { return false }
     // A key that cannot be read is taken as unchanged; one unread at the refusal as the key it was refused to (F19.24).
     guard let key, refused.key != nil else { return true }
     return key.id == refused.key && key.grant == refused.grant
@@ -93,7 +93,7 @@ extension FolderEngine {
   }
 
   /// The version of the settings in force (F19.23).
-  var settingsVersion: Int { (try? copy.item(folderID))?.version ?? 0 }
+  var settingsVersion: Int { get throws { try copy.item(folderID)?.version ?? 0 } }
 }
 
 extension Edge {

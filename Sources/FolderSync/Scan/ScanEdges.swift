@@ -37,7 +37,13 @@ extension ScanPass {
     let defaults = work.isNew ? defaultEdges(statement) : []
     try group { [self] in
       guard var binding = try folder.store.binding(of: work.item) else { return }
-      binding.edges = decision.shown
+      binding.edges = decision.shown.map { edge in
+        var edge = edge
+        if edge.place == .embed {
+          edge.embed = statement.embedded[edge.other] ?? shown.first { $0.edge == edge.edge }?.embed
+        }
+        return edge
+      }
       binding.heldBack = decision.heldBack
       binding.edgesOwed = !statement.bodyReasons.isEmpty || !statement.embeds.isEmpty || statement.waits
       if !reasons.isEmpty {
@@ -46,6 +52,10 @@ extension ScanPass {
         binding.hold = nil
       }
       for change in decision.changes { try apply(change, to: &binding) }
+      for place in binding.edges.indices where binding.edges[place].place == .embed && binding.edges[place].embed == nil
+      {
+        binding.edges[place].embed = statement.embedded[binding.edges[place].other]
+      }
       for edge in defaults {
         try create(
           edge.type, source: edge.isSource ? work.item : edge.other, target: edge.isSource ? edge.other : work.item,
@@ -108,6 +118,8 @@ private struct EdgeStatement {
   var lineReasons: [String] = []
   var bodyReasons: [String] = []
   var embeds: [FlaggedFile] = []
+  /// The embeds as typed, by the item each names.
+  var embedded: [EntityID: Text] = [:]
   /// Types the file has a line for, under either name.
   var namedTypes: Set<Text> = []
   var waits = false
@@ -217,6 +229,7 @@ private struct EdgeStatement {
       case .file(let file):
         if let item = pass.itemByPath[file], !pass.unmade.contains(item) {
           add(item, .embed, to: entry)
+          if embedded[item] == nil { embedded[item] = embed.typed }
         } else {
           stated[entry].holdsRemovals = true
           tell("names a file that is not sent")
@@ -240,9 +253,9 @@ private struct EdgeStatement {
     let lookups = pass.lookups
     let resolver = LinkResolver(
       files: names,
-      titled: { key in Array(Set((try? folder.copy.itemsTitled(key: key)) ?? []).union(lookups.titled(key))).sorted() },
-      holds: { id in ((try? folder.copy.item(id)) ?? nil).map { !$0.isTrashed } ?? false })
-    let local = resolver.resolve(link)
+      titled: { key in Set(try folder.copy.itemsTitled(key: key)).union(lookups.titled(key)).sorted() },
+      holds: { id in try folder.copy.item(id).map { !$0.isTrashed } ?? false })
+    let local = try resolver.resolve(link)
     if case .headingOnly = local { return .headingOnly }
     let edged = Set(
       heldHere.filter { $0.type == type && ($0.source == work.item) == isSource }.map { $0.other(than: work.item) })
@@ -276,7 +289,7 @@ private struct EdgeStatement {
         return .problem("\(link.typed): \(reason)")
       }
     }
-    switch resolver.resolve(link) {
+    switch try resolver.resolve(link) {
     case .one(let item):
       if try folder.copy.item(item) == nil, case .some(.none) = try lookups.item(item) {
         return .problem("\(link.typed) matches no item")

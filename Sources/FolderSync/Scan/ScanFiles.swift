@@ -174,7 +174,8 @@ extension ScanPass {
       binding.hold = Hold(.behind, reason)
       report.flagged.append(FlaggedFile(file.path, .behind, reason))
     }
-    edgeWork.append(EdgeWork(file: index, item: row.id, document: document))
+    edgeWork.append(
+      EdgeWork(file: index, item: row.id, document: document, isChanged: file.hash != start.readHash))
 
     if decision.sendsNothing {
       if !places { report.unchanged += 1 }
@@ -333,7 +334,7 @@ extension MarfaError {
   /// `code: message`, as a server's refusal is said (F-R7).
   var refusalReason: String {
     // What the local checks refuse is named as the server would name it (F53.1).
-    if code == .validation { return "validation_error: \(message)" }
+    if code == .validation, server?.status == nil { return "validation_error: \(message)" }
     return "\(server?.code?.string ?? code.rawValue): \(message)"
   }
 }

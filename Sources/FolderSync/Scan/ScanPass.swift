@@ -65,6 +65,7 @@ final class ScanPass {
 
     takeNames()
     try readDocuments()
+    try waitForWriters()
     if mode.mayCatchUp, try namesUnheard() { throw CatchUpFirst() }
     try readBytes()
     try resolveOwners()
@@ -186,7 +187,7 @@ final class ScanPass {
   }
 
   private func readDocument(_ index: Int, _ kind: DocumentKind, _ binding: Binding?) throws {
-    if mode.quick, let binding, binding.mayStayUnread(files[index].status) {
+    if mode.quick, let binding, binding.mayStayUnread(files[index].status), !embedsMoved(binding) {
       files[index].isUnread = true
       files[index].hash = binding.readHash
       return
@@ -194,23 +195,79 @@ final class ScanPass {
     switch folder.read(files[index].path, in: root, keeping: true) {
     case .read(let reading):
       files[index].status = reading.status
-      guard let bytes = reading.bytes, reading.isSettled, reading.hasWriter != true else {
+      guard let bytes = reading.bytes, try takes(reading, bytes, of: index, binding) else {
         files[index].settles = true
         return
       }
+      files[index].settles = false
       let hash = reading.hash
       files[index].hash = hash
       files[index].isBlank = bytes.allSatisfy { $0 == 0 }
       let size = jsonSize(of: bytes)
       if size >= sizeWarningLimit { files[index].warning = sizeWarning(size) }
       // The same bytes under a sure binding say nothing new, unless something of them is still owed.
-      if let binding, binding.readHash == hash, binding.asksForNothingMore {
+      if let binding, binding.readHash == hash, binding.asksForNothingMore, !embedsMoved(binding) {
         files[index].isUnchanged = true
         return
       }
       files[index].reading = Document.read(bytes, kind: kind, edges: facts.vocabulary)
     case .gone: files[index].isGone = true
     case .failed(let error): files[index].failure = error.reason
+    }
+  }
+
+  /// Whether a file that a document embeds is no more where it was: its embed is read again (F12.31, F12.37).
+  private func embedsMoved(_ binding: Binding) -> Bool {
+    binding.edges.contains { edge in
+      guard edge.place == .embed, let embedded = bindings[edge.other], embedded.missingSince == nil else {
+        return false
+      }
+      return !foundPaths.contains(embedded.path)
+    }
+  }
+
+  private lazy var foundPaths = Set(walked.files.map(\.path))
+
+  /// Whether what was read of a document is taken (P1.1, P1.2). One being written to is left for the pass after it is let
+  /// go; a watch takes it as it stands after 5 s without a break, and once each 5 s from then on, but not emptied.
+  private func takes(_ reading: FileReading, _ bytes: [UInt8], of index: Int, _ binding: Binding?) throws -> Bool {
+    let path = files[index].path
+    guard reading.isBeingWritten(now: folder.now) else {
+      folder.beingWritten[path] = nil
+      return true
+    }
+    guard mode.isWatch else { return false }
+    let now = folder.context.clock.monotonic
+    let known = folder.beingWritten[path] ?? (since: now, taken: now)
+    folder.beingWritten[path] = known
+    guard reading.isSettled, now >= known.taken &+ 5_000_000_000 else { return false }
+    let isEmptied = bytes.isEmpty && binding?.showed.map { $0.body != ContentHash(of: [UInt8]()) } ?? false
+    if isEmptied { return false }
+    folder.beingWritten[path] = (since: known.since, taken: now)
+    return true
+  }
+
+  /// Gives programs that are writing documents up to 2 s to be done; a watch comes back to them instead (P1.2).
+  private func waitForWriters() throws {
+    guard !mode.isWatch else {
+      let found = Set(files.filter(\.settles).map(\.path))
+      for path in folder.beingWritten.keys where !found.contains(path) {
+        if !files.contains(where: { $0.path == path && !$0.isUnread }) { folder.beingWritten[path] = nil }
+      }
+      return
+    }
+    let step: UInt64 = 50_000_000
+    var left: UInt64 = 2_000_000_000
+    while left > 0 {
+      let settling = files.indices.filter { files[$0].settles }
+      if settling.isEmpty { return }
+      folder.context.scheduler.wait(nanoseconds: step, unless: folder.stop)
+      try folder.checkStop()
+      left -= step
+      for index in settling {
+        guard let kind = DocumentKind(name: files[index].path) else { continue }
+        try readDocument(index, kind, sureBinding(files[index]))
+      }
     }
   }
 

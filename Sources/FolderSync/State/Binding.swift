@@ -145,8 +145,11 @@ package struct ShownEdge: Hashable, Sendable {
   /// The item at the other end.
   package var other: EntityID
   package var place: Place
+  /// The embed as typed; nil for any other.
+  package var embed: Text?
 
-  package init(edge: EntityID, type: Text, other: EntityID, place: Place) {
+  package init(edge: EntityID, type: Text, other: EntityID, place: Place, embed: Text? = nil) {
+    self.embed = embed
     self.edge = edge
     self.type = type
     self.other = other
@@ -195,6 +198,9 @@ package struct Binding: Hashable, Sendable {
   /// Whether the file's links and lines are still to be resolved, though its bytes were read: their group was not
   /// committed, or one of them waits or names nothing.
   package var edgesOwed = false
+  /// The version the file's own last write came to, where nothing of another device's was merged into it: its lines are
+  /// then all that a pull has to write (P1.3).
+  package var landed: Int?
   /// Whether the id and version lines are to be written: the file's own create or edit landed (F13.6, F24.1).
   package var linesOwed = false
   /// Whether a person brought the file here from another folder while the search does not hold its item: it is not let go

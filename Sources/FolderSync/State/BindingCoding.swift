@@ -8,6 +8,7 @@ extension Binding {
     if let setAside { object["set_aside"] = .int(setAside) }
     if let agreed { object["agreed"] = .int(agreed) }
     if let line { object["line"] = .int(line) }
+    if let landed { object["landed"] = .int(landed) }
     if let showed { object["showed"] = showed.json }
     if let ownLines { object["own"] = ownLines.json }
     if !movedAway.isEmpty { object["moved"] = movedAway.json }
@@ -26,28 +27,50 @@ extension Binding {
     return .object(object)
   }
 
-  mutating func read(facts: JSON) {
-    setAside = facts["set_aside"]?.int
-    agreed = facts["agreed"]?.int
-    line = facts["line"]?.int
-    showed = Showed(json: facts["showed"])
-    ownLines = OwnLines(json: facts["own"])
-    movedAway = MovedAway(json: facts["moved"])
-    spent = (facts["spent"]?.array ?? []).compactMap(SpentLine.init(json:))
-    if let line = facts["sent"]?["line"]?.int, let showed = Showed(json: facts["sent"]?["showed"]) {
-      lastSent = SentText(line: line, showed: showed)
+  /// Takes the facts in. Answers whether every one of them could be read: a fact that cannot be is never none, since a
+  /// binding without its agreement would read its file as changed.
+  mutating func read(facts: JSON) -> Bool {
+    guard facts.object != nil else { return false }
+    var isWhole = true
+    func one<Value>(_ key: Text, _ read: (JSON) -> Value?) -> Value? {
+      guard let kept = facts[key] else { return nil }
+      let value = read(kept)
+      if value == nil { isWhole = false }
+      return value
     }
-    for member in facts["earlier"]?.object?.members ?? [] {
+    func all<Value>(_ key: Text, _ read: (JSON) -> Value?) -> [Value] {
+      one(key) { list in
+        guard let list = list.array else { return nil }
+        let values = list.compactMap(read)
+        return values.count == list.count ? values : nil
+      } ?? []
+    }
+    setAside = one("set_aside", \.int)
+    agreed = one("agreed", \.int)
+    line = one("line", \.int)
+    landed = one("landed", \.int)
+    showed = one("showed") { Showed(json: $0) }
+    ownLines = one("own") { OwnLines(json: $0) }
+    movedAway = MovedAway(json: one("moved") { $0.object == nil ? nil : $0 })
+    spent = all("spent") { SpentLine(json: $0) }
+    lastSent = one("sent") { sent in
+      guard let line = sent["line"]?.int, let showed = Showed(json: sent["showed"]) else { return nil }
+      return SentText(line: line, showed: showed)
+    }
+    for member in one("earlier", \.object)?.members ?? [] {
       if let version = Int(member.key.string), let digest = member.value.text.flatMap({ ContentHash($0) }) {
         earlier[version] = digest
+      } else {
+        isWhole = false
       }
     }
-    edges = (facts["edges"]?.array ?? []).compactMap(ShownEdge.init(json:))
-    heldBack = (facts["held_back"]?.array ?? []).compactMap { $0.text.flatMap { EntityID($0) } }
-    edgesOwed = facts["edges_owed"]?.bool ?? false
-    linesOwed = facts["lines_owed"]?.bool ?? false
-    broughtByHand = facts["brought"]?.bool ?? false
-    refusals = (facts["refusals"]?.array ?? []).compactMap(FileRefusal.init(json:))
+    edges = all("edges") { ShownEdge(json: $0) }
+    heldBack = all("held_back") { $0.text.flatMap { EntityID($0) } }
+    edgesOwed = one("edges_owed", \.bool) ?? false
+    linesOwed = one("lines_owed", \.bool) ?? false
+    broughtByHand = one("brought", \.bool) ?? false
+    refusals = all("refusals") { FileRefusal(json: $0) }
+    return isWhole
   }
 
   /// The whole binding, for a record of a landing.
@@ -80,7 +103,7 @@ extension Binding {
       let form = json["form"]?.int.flatMap(FileForm.init(rawValue:))
     else { return nil }
     self.init(item: item, path: PathBytes(bytes: path), form: form)
-    if let facts = json["facts"] { read(facts: facts) }
+    guard let facts = json["facts"], read(facts: facts) else { return nil }
     unmatched = json["unmatched"]?.bool ?? false
     if let kept = json["identity"], let inode = kept["inode"]?.text.flatMap({ UInt64($0.string) }),
       let birth = kept["birth"]?.int
@@ -134,7 +157,11 @@ extension SpentLine {
 
 extension ShownEdge {
   var json: JSON {
-    ["edge": .string(edge.text), "type": .string(type), "other": .string(other.text), "place": .int(place.rawValue)]
+    var object: JSONObject = members([
+      "edge": .string(edge.text), "type": .string(type), "other": .string(other.text), "place": .int(place.rawValue),
+    ])
+    if let embed { object["embed"] = .string(embed) }
+    return .object(object)
   }
 
   init?(json: JSON) {
@@ -142,7 +169,7 @@ extension ShownEdge {
       let other = json["other"]?.text.flatMap({ EntityID($0) }),
       let place = json["place"]?.int.flatMap(Place.init(rawValue:))
     else { return nil }
-    self.init(edge: edge, type: type, other: other, place: place)
+    self.init(edge: edge, type: type, other: other, place: place, embed: json["embed"]?.text)
   }
 }
 

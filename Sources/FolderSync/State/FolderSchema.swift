@@ -87,6 +87,9 @@ enum FolderSchema {
     ) WITHOUT ROWID;
     CREATE INDEX IF NOT EXISTS trashed_item_hash ON trashed_item (hash);
 
+    -- Items at the other end of an edge that the server did not show: asked once a fill (F12.39).
+    CREATE TABLE IF NOT EXISTS unseen_item (item TEXT PRIMARY KEY) WITHOUT ROWID;
+
     -- The last passes (N6.3): no bodies, no keys.
     CREATE TABLE IF NOT EXISTS pass_log (
       id INTEGER PRIMARY KEY,

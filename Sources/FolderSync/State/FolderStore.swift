@@ -83,8 +83,12 @@ package final class FolderStore {
     missing_since, hold_flag, hold_reason, unmatched, facts
     """
 
-  private static func read(_ row: Row) -> Binding? {
-    guard let item = row.id(0), let path = row.path(1), let form = FileForm(rawValue: row.int(2)) else { return nil }
+  /// A binding as its row has it. One that cannot be read fails the pass: read as none, its file would be a new item, and
+  /// read without its facts, a file its person changed.
+  private static func read(_ row: Row) throws(SQLiteError) -> Binding {
+    guard let item = row.id(0), let path = row.path(1), let form = FileForm(rawValue: row.int(2)) else {
+      throw .damaged("the folder's record of the file \(row.path(1)?.description ?? row.string(0)) cannot be read")
+    }
     var binding = Binding(item: item, path: path, form: form)
     if let inode = row.optionalString(4).flatMap({ UInt64($0) }), let birth = row.optionalInt(5) {
       binding.identity = StoredIdentity(
@@ -101,18 +105,24 @@ package final class FolderStore {
       binding.hold = Hold(flag, row.optionalString(14) ?? "")
     }
     binding.unmatched = row.bool(15)
-    if let facts = try? JSON(parsing: row.bytes(16)) { binding.read(facts: facts) }
+    guard let facts = try? JSON(parsing: row.bytes(16)), binding.read(facts: facts) else {
+      throw .damaged("the folder's record of the file \(path) cannot be read")
+    }
     return binding
   }
 
   /// Every binding, in path order.
   package func bindings() throws(SQLiteError) -> [Binding] {
-    try database.all("SELECT \(Self.columns) FROM binding ORDER BY path, item") { Self.read($0) }.compactMap { $0 }
+    try database.all("SELECT \(Self.columns) FROM binding ORDER BY path, item") {
+      (row) throws(SQLiteError) -> Binding in try Self.read(row)
+    }
   }
 
   /// The binding of an item.
   package func binding(of item: EntityID) throws(SQLiteError) -> Binding? {
-    try database.one("SELECT \(Self.columns) FROM binding WHERE item = ?", item) { Self.read($0) } ?? nil
+    try database.one("SELECT \(Self.columns) FROM binding WHERE item = ?", item) {
+      (row) throws(SQLiteError) -> Binding in try Self.read(row)
+    }
   }
 
   /// How many files are bound, the missing ones included (F46.1).

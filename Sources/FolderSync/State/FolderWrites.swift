@@ -71,26 +71,29 @@ extension FolderStore {
       write.role.rawValue, write.detail)
   }
 
-  private static func readWrite(_ row: Row) -> FolderWrite? {
+  private static func readWrite(_ row: Row) throws(SQLiteError) -> FolderWrite {
     guard let id = row.id(0), let item = row.id(1), let role = FolderWrite.Role(rawValue: row.string(2)) else {
-      return nil
+      throw .damaged("the folder's record of the queued write \(row.string(0)) cannot be read")
     }
     return FolderWrite(id: id, item: item, role: role, detail: row.text(3))
   }
 
   package func write(_ id: EntityID) throws(SQLiteError) -> FolderWrite? {
-    try database.one("SELECT id, item, role, detail FROM folder_write WHERE id = ?", id) { Self.readWrite($0) } ?? nil
+    try database.one("SELECT id, item, role, detail FROM folder_write WHERE id = ?", id) {
+      (row) throws(SQLiteError) -> FolderWrite in try Self.readWrite(row)
+    }
   }
 
   package func writes(of item: EntityID) throws(SQLiteError) -> [FolderWrite] {
     try database.all("SELECT id, item, role, detail FROM folder_write WHERE item = ? ORDER BY id", item) {
-      Self.readWrite($0)
-    }.compactMap { $0 }
+      (row) throws(SQLiteError) -> FolderWrite in try Self.readWrite(row)
+    }
   }
 
   package func writes() throws(SQLiteError) -> [FolderWrite] {
-    try database.all("SELECT id, item, role, detail FROM folder_write ORDER BY id") { Self.readWrite($0) }
-      .compactMap { $0 }
+    try database.all("SELECT id, item, role, detail FROM folder_write ORDER BY id") {
+      (row) throws(SQLiteError) -> FolderWrite in try Self.readWrite(row)
+    }
   }
 
   package func unlink(_ id: EntityID) throws(SQLiteError) {
@@ -112,17 +115,17 @@ extension FolderStore {
 
   package func landings() throws(SQLiteError) -> [LandingRecord] {
     try database.all("SELECT path, hash, facts FROM landing ORDER BY path") {
-      (row) throws(SQLiteError) -> LandingRecord? in
+      (row) throws(SQLiteError) -> LandingRecord in
       guard let path = row.path(0), let facts = try? JSON(parsing: row.bytes(2)),
         let binding = facts["binding"].flatMap(Binding.init(json:))
-      else { return nil }
+      else { throw .damaged("the folder's record of what lands at \(row.string(0)) cannot be read") }
       return LandingRecord(
         path: path, hash: row.optionalText(1).flatMap { ContentHash($0) }, binding: binding,
         leaves: facts["leaves"]?.text.map { PathBytes($0) },
         leavesHash: facts["leaves_hash"]?.text.flatMap { ContentHash($0) },
         temporary: facts["temporary"]?.text.map { PathBytes($0) },
         replaces: facts["replaces"]?.text.flatMap { ContentHash($0) })
-    }.compactMap { $0 }
+    }
   }
 
   package func forgetLanding(at path: PathBytes) throws(SQLiteError) {
@@ -139,12 +142,12 @@ extension FolderStore {
 
   package func displaced() throws(SQLiteError) -> [DisplacedFile] {
     try database.all("SELECT temporary, path, hash, landed FROM displaced ORDER BY temporary") {
-      (row) throws(SQLiteError) -> DisplacedFile? in
+      (row) throws(SQLiteError) -> DisplacedFile in
       guard let temporary = row.path(0), let path = row.path(1), let hash = ContentHash(row.text(2)),
         let landed = ContentHash(row.text(3))
-      else { return nil }
+      else { throw .damaged("the folder's record of the displaced file \(row.string(0)) cannot be read") }
       return DisplacedFile(path: path, temporary: temporary, hash: hash, landed: landed)
-    }.compactMap { $0 }
+    }
   }
 
   package func forgetDisplaced(_ temporary: PathBytes) throws(SQLiteError) {
@@ -164,12 +167,14 @@ extension FolderStore {
 
   package func refusedPlacements() throws(SQLiteError) -> [RefusedPlacement] {
     try database.all("SELECT item, path, key, grant, settings, base, reason FROM refused_placement ORDER BY item") {
-      (row) throws(SQLiteError) -> RefusedPlacement? in
-      guard let item = row.id(0), let path = row.path(1) else { return nil }
+      (row) throws(SQLiteError) -> RefusedPlacement in
+      guard let item = row.id(0), let path = row.path(1) else {
+        throw .damaged("the folder's record of a refused placement cannot be read")
+      }
       return RefusedPlacement(
         item: item, path: path, key: row.optionalText(2), grant: row.optionalText(3), settings: row.int(4),
         base: row.optionalText(5), reason: row.string(6))
-    }.compactMap { $0 }
+    }
   }
 
   package func forgetRefusedPlacement(of item: EntityID) throws(SQLiteError) {
@@ -228,6 +233,17 @@ extension FolderStore {
   package func forgetLookups(of item: EntityID) throws(SQLiteError) {
     try database.run("DELETE FROM refused_lookup WHERE item = ?", item)
   }
+
+  /// Remembers an item the server did not show, so that it is asked for once (F12.39).
+  package func rememberUnseen(_ item: EntityID) throws(SQLiteError) {
+    try database.run("INSERT OR IGNORE INTO unseen_item (item) VALUES (?)", item)
+  }
+
+  package func unseen() throws(SQLiteError) -> Set<EntityID> {
+    Set(try database.all("SELECT item FROM unseen_item") { $0.id(0) }.compactMap { $0 })
+  }
+
+  package func forgetUnseen() throws(SQLiteError) { try database.run("DELETE FROM unseen_item") }
 
   // MARK: The log of passes
 

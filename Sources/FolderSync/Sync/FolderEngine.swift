@@ -18,6 +18,10 @@ package final class FolderEngine {
   var keepsPermissions: Bool?
   /// Reads of the calling key within this pass.
   var key: CallingKey?
+  /// A watch that is running (F1.7).
+  var keepsSlice = false
+  /// Documents a watch found being written to: when it first was without a break, and when it last was taken so (P1.2).
+  var beingWritten: [PathBytes: (since: UInt64, taken: UInt64)] = [:]
   /// The machine's list of folders; nil where there is none.
   package var registry: Registry?
   /// The list as the last scan found it.
@@ -52,13 +56,24 @@ package final class FolderEngine {
   /// The settings row: the copy's, or before a fill brought it the one an add read.
   package func settingsRow() throws -> Item? {
     if let row = try copy.item(folderID) { return row }
-    guard let kept = try store.fact(.row), let json = try? JSON(parsing: kept.bytes) else { return nil }
-    return Item(row: json)
+    guard let kept = try store.fact(.row) else { return nil }
+    guard let json = try? JSON(parsing: kept.bytes), let row = Item(row: json) else {
+      throw MarfaError(SQLiteError.damaged("the folder's record of its settings cannot be read"))
+    }
+    return row
+  }
+
+  /// Whether the copy answers for a slice. A running watch goes on with the slice it began with: settings or an edge type
+  /// that ask for another are met at the next push, or when the watch starts again (F1.7).
+  func holds(_ slice: Slice) throws(MarfaError) -> Bool {
+    if try copy.answers(slice) { return true }
+    guard keepsSlice else { return false }
+    return try copy.hydration() == .complete
   }
 
   /// Refuses where the copy cannot answer (F40.8).
   package func requireAnswers(_ facts: PassFacts) throws {
-    guard try copy.answers(facts.slice) else {
+    guard try holds(facts.slice) else {
       throw MarfaError(
         .hydrationIncomplete,
         "the folder's copy is not filled, so files cannot be told from items yet; run push, which fills it first")

@@ -90,6 +90,8 @@ extension FolderEngine {
         throw Self.told(error)
       }
     }
+    // One written at its target is held whole from now on (F11.2).
+    if let filled = try fillWhereNeeded() { push.hydrated = filled }
     try settleRow()
     do {
       push.scan = try scan(quick: quick, asksServer: true, isWatch: isWatch, mayCatchUp: true)
@@ -113,12 +115,13 @@ extension FolderEngine {
       guard error.isEnvironmental else { throw error }
       push.catchUp.failed = error
     }
-    guard try copy.answers(try facts().slice) else { return push }
-    if push.catchUp.failed == nil { try pinAttachments() }
-    let pulled = try pull()
+    guard try holds(try facts().slice) else { return push }
+    if push.catchUp.failed == nil { try pinOtherEnds() }
+    let pulled = try pull(isWatch: isWatch)
     push.pull = pulled
     push.settings = try merged(push.settings, pulled.settings)
 
+    if isWatch { keepsSlice = true }
     let stopped = first.drain.stopped != nil || first.drain.unavailable != nil || first.drain.undelivered > 0
     if !stopped, push.catchUp.failed == nil, try copy.queue.unansweredCount() > 0 {
       let second = try drain()
@@ -142,7 +145,7 @@ extension FolderEngine {
   /// answers is refused: only `hydrate` agrees to that one (D2.11).
   package func fillWhereNeeded() throws -> HydrateReport? {
     let slice = try sliceToFill()
-    if try copy.answers(slice) { return nil }
+    if try holds(slice) { return nil }
     return try fill(slice)
   }
 
@@ -153,6 +156,7 @@ extension FolderEngine {
     let report: HydrateReport
     do throws(MarfaError) { report = try copy.hydrate(slice) } catch { throw Self.told(error) }
     if try !copy.pins(owner: Pin.settings).contains(folderID) { try copy.pin(folderID, owner: Pin.settings) }
+    try store.forgetUnseen()
     return report
   }
 
@@ -226,7 +230,12 @@ extension FolderEngine {
     if try store.firstSyncWaits { throw Self.firstSyncWaiting(root) }
     var report = FolderDrain()
     let settlement = Settlement(self)
-    report.drain = try drained(settlement)
+    try settleAnswered(settlement)
+    do { report.drain = try drained(settlement) } catch {
+      // What it learned before it ended is queued all the same (F11.29).
+      for entry in settlement.remake { try remake(entry.edge, entry.item, entry.body, entry.properties) }
+      throw error
+    }
     report.conflicts = settlement.conflicts
     try followUp(settlement, &report)
     for entry in settlement.remake { try remake(entry.edge, entry.item, entry.body, entry.properties) }
@@ -256,6 +265,18 @@ extension FolderEngine {
     do throws(MarfaError) { return try copy.queue.drain(observer: settlement) } catch {
       guard error.code == .copyExpired, error.reason == "read_view_changed" else { throw error }
       return settlement.report
+    }
+  }
+
+  /// Settles what a plain drain of the store was answered, which told the folder nothing (F11.31).
+  private func settleAnswered(_ settlement: Settlement) throws {
+    for mine in try store.writes() {
+      guard let write = try copy.queue.write(mine.id), let verdict = write.verdict else { continue }
+      switch verdict {
+      case .accepted, .merged, .conflicted, .refused:
+        try commit { try settlement.settled(write, DrainReport.Entry(write)) }
+      case .blocked, .dead: break
+      }
     }
   }
 
@@ -410,7 +431,7 @@ extension FolderEngine {
       report.caughtUp = try copy.catchUp()
       let slice: Slice
       do { slice = try facts().slice } catch { throw MarfaError(any: error) }
-      if try !copy.answers(slice) {
+      if try !holds(slice) {
         do { report.hydrated = try fill(slice) } catch { throw MarfaError(any: error) }
       }
     } catch {

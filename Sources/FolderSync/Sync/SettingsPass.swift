@@ -79,10 +79,13 @@ extension FolderEngine {
       if error.server?.status == 409 {
         reason += "; delete the file to take back the settings in force, then edit again"
       }
+      // A conflict is with a row this copy has not heard of: the text stands refused at that one's version (F1.20).
+      if error.server?.status == 409 { try takeRow() }
+      let version = try settingsRow()?.version ?? facts.row.version
       try commit {
         try store.set(.yamlRefusedText, Text(bytes: bytes))
         try store.set(.yamlRefusedReason, Text(reason))
-        try store.set(.yamlRefusedVersion, Text(String(facts.row.version)))
+        try store.set(.yamlRefusedVersion, Text(String(version)))
       }
       outcome.flagged = reason
       return

@@ -60,11 +60,11 @@ final class Settlement: DrainObserver {
 
   /// Remembers a placement the server refused, with what it was refused by (F19.23).
   private func refuse(_ mine: FolderWrite, _ write: QueuedWrite, _ entry: DrainReport.Entry) throws {
-    let base = write.edgeID.flatMap { try? folder.copy.serverEdge($0) }
+    let base = try write.edgeID.flatMap { try folder.copy.serverEdge($0) }
     try folder.store.refuse(
       RefusedPlacement(
         item: mine.item, path: PathBytes(mine.detail), key: folder.key?.id, grant: folder.key?.grant,
-        settings: folder.settingsVersion, base: base.map(\.placementBase), reason: reason(entry)))
+        settings: try folder.settingsVersion, base: base.map(\.placementBase), reason: reason(entry)))
   }
 
   private func reason(_ entry: DrainReport.Entry) -> String {
@@ -85,14 +85,17 @@ final class Settlement: DrainObserver {
           fields: entry.mergedFields.map(\.string)))
     }
     let version = try folder.copy.serverItem(mine.item)?.version
+    let answered = write.answer.flatMap { try? JSON(parsing: $0.bytes) }?["item"]?["version"]?.int
     try store.change(mine.item) { binding in
       switch mine.role {
       case .create:
         binding.linesOwed = true
+        binding.landed = answered
         binding.refusals.removeAll { $0.change == .edit }
         binding.agreed = max(binding.agreed ?? 0, version ?? 1)
       case .edit:
         binding.linesOwed = true
+        binding.landed = entry.verdict == .accepted ? answered : nil
         binding.refusals.removeAll { $0.change == .edit }
         for place in binding.spent.indices where binding.spent[place].write == mine.id {
           binding.spent[place].write = nil
@@ -140,9 +143,10 @@ final class Settlement: DrainObserver {
         return
       }
       guard let edge = write.edgeID else { return }
+      let there = try folder.copy.edge(edge)
       try store.change(mine.item) { binding in
         if write.kind == .createEdge { binding.edges.removeAll { $0.edge == edge } }
-        if write.kind == .updateEdge, let there = try? folder.copy.edge(edge),
+        if write.kind == .updateEdge, let there,
           let place = binding.edges.firstIndex(where: { $0.edge == edge })
         {
           binding.edges[place].other = there.other(than: mine.item)

@@ -59,21 +59,19 @@ private struct StatusPass {
     }
     bindings = settled.values.sorted { $0.path < $1.path }
     for write in try folder.copy.queue.all() {
-      guard write.verdict == nil || write.verdict == .blocked, let item = write.itemID ?? blobOwner(write) else {
+      guard write.verdict == nil || write.verdict == .blocked, let item = try write.itemID ?? blobOwner(write) else {
         continue
       }
-      if let wait = wait(of: write) { waits[item, default: []].insert(wait) }
+      if let wait = try wait(of: write) { waits[item, default: []].insert(wait) }
       if write.verdict == .blocked, let refusal = write.refusal {
         blocked[item] = [refusal.code?.string, refusal.message?.string].compactMap { $0 }.joined(separator: ": ")
       }
     }
   }
 
-  private func blobOwner(_ write: QueuedWrite) -> EntityID? {
-    ((try? folder.store.write(write.id)) ?? nil)?.item
-  }
+  private func blobOwner(_ write: QueuedWrite) throws -> EntityID? { try folder.store.write(write.id)?.item }
 
-  private func wait(of write: QueuedWrite) -> FileWait? {
+  private func wait(of write: QueuedWrite) throws -> FileWait? {
     switch write.kind {
     case .createItem: .create
     case .updateItem: .edit
@@ -82,14 +80,14 @@ private struct StatusPass {
     case .transitionItem: .state
     case .addTag, .removeTag: .tag
     case .uploadBlob: .upload
-    case .createEdge, .updateEdge, .deleteEdge: isPlacement(write) ? .placement : .edge
+    case .createEdge, .updateEdge, .deleteEdge: try isPlacement(write) ? .placement : .edge
     case .replaceMetadata, .mergeMetadata, .writeExtension, .deleteExtension: .metadata
     }
   }
 
   /// An `in-folder` edge to this folder's row; any other edge to that row is an edge (F19.2).
-  private func isPlacement(_ write: QueuedWrite) -> Bool {
-    if let mine = (try? folder.store.write(write.id)) ?? nil { return mine.role == .placement || mine.role == .end }
+  private func isPlacement(_ write: QueuedWrite) throws -> Bool {
+    if let mine = try folder.store.write(write.id) { return mine.role == .placement || mine.role == .end }
     return write.targetID == facts.folder && write.body?["edge_type"]?.text == PassFacts.inFolder
   }
 

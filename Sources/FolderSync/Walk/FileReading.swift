@@ -46,6 +46,15 @@ package struct FileReading: Sendable {
     try self.init(try directory.open(path.name), keep: keep)
   }
 
+  /// Whether a program is writing it, as far as can be told: one that has it open, bytes that moved while they were read,
+  /// or, where no lease tells, a change less than 250 ms ago (P1.1).
+  package func isBeingWritten(now: Timestamp) -> Bool {
+    if !isSettled { return true }
+    if let hasWriter { return hasWriter }
+    let age = now.milliseconds - status.modified / 1_000_000
+    return age >= 0 && age < 250
+  }
+
   /// Where its identity is kept: relative to the root's device (X24.1).
   package func identity(rootDevice: UInt64) -> StoredIdentity? {
     status.identity.map { StoredIdentity($0, rootDevice: rootDevice) }

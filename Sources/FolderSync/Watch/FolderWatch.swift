@@ -179,7 +179,16 @@ final class HeldFolder: WatchedFolder {
   private func remind(of push: FolderPush, _ engine: FolderEngine, in outcome: inout WatchPassOutcome) {
     let now = engine.context.clock.monotonic
     if push.scan.missing > 0 { outcome.reminders.append(now &+ 5_050_000_000) }
-    if !push.scan.settling.isEmpty { outcome.reminders.append(now &+ PassSchedule.settleWindow) }
+    if !push.scan.settling.isEmpty {
+      // One held open for long is looked at less often: its close is told anyway.
+      let isFresh =
+        engine.beingWritten.values.contains { now < $0.since &+ 1_000_000_000 } || engine.beingWritten.isEmpty
+      outcome.reminders.append(now &+ (isFresh ? PassSchedule.settleWindow : 1_000_000_000))
+    }
+    if let due = push.pull?.linesDue {
+      let wait = max(50, due.milliseconds - engine.now.milliseconds)
+      outcome.reminders.append(now &+ UInt64(wait) * 1_000_000)
+    }
     let drain = push.drain.drain
     if drain.undelivered > 0 || push.catchUp.failed != nil {
       let seconds = max(2, min(300, drain.retryAfterSeconds ?? push.catchUp.failed?.retryAfter ?? 0))

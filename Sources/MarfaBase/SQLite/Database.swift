@@ -20,6 +20,11 @@ public struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
   /// Whether a constraint refused the row.
   public var isConstraint: Bool { primaryCode == SQLITE_CONSTRAINT }
 
+  /// A row that holds what nothing here writes: the store is damaged, and what it says may not be guessed.
+  package static func damaged(_ words: String) -> SQLiteError {
+    SQLiteError(code: SQLITE_CORRUPT, message: words, statement: nil)
+  }
+
   /// The words, the code and the statement.
   public var description: String {
     "\(message) (SQLite \(code))" + (statement.map { " in: \($0)" } ?? "")

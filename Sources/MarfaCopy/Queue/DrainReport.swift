@@ -16,7 +16,8 @@ package struct DrainReport: Sendable {
     package var mergedFields: [Text] = []
     package var refusal: Refusal?
 
-    init(_ write: QueuedWrite, replayed: Bool = false, mergedFields: [Text] = []) {
+    /// What became of a write, as its row has it.
+    package init(_ write: QueuedWrite, replayed: Bool = false, mergedFields: [Text] = []) {
       id = write.id
       kind = write.kind
       itemID = write.itemID

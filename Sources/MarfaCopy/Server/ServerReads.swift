@@ -102,6 +102,8 @@ extension WorkingCopy {
     let forms = composed == decomposed ? [composed] : [composed, decomposed]
     let key = NameKey(name)
     var found: [EntityID: Item] = [:]
+    // Each title property is read to its fifth page (F11.12), so that the answer does not hang on their order.
+    var tooMany: MarfaError?
     for field in catalog.titleFields {
       for form in forms {
         let query: [(String, Text)] = [
@@ -109,19 +111,27 @@ extension WorkingCopy {
           ("filter", ServerConnection.filter(field, contains: form)),
         ]
         var pages = 0
-        try walk("/items", query: query, view: certificate.view) { (rows, next) throws(MarfaError) in
-          pages += 1
-          for json in rows {
-            let item = try row(json)
-            guard !item.isTrashed, let title = catalog.title(of: item), NameKey(title) == key else { continue }
-            found[item.id] = item
+        do throws(MarfaError) {
+          try walk("/items", query: query, view: certificate.view) { (rows, next) throws(MarfaError) in
+            pages += 1
+            for json in rows {
+              let item = try row(json)
+              guard !item.isTrashed, let title = catalog.title(of: item), NameKey(title) == key else { continue }
+              found[item.id] = item
+            }
+            if pages == 5, next != nil {
+              throw MarfaError(
+                .invalid, "more than 5 pages of items may be named \(name); give the item's id instead",
+                reason: "too_many_pages")
+            }
           }
-          if pages == 5, next != nil {
-            throw MarfaError(.invalid, "more than 1,000 items may be named \(name); give the item's id instead")
-          }
+        } catch {
+          guard error.reason == "too_many_pages" else { throw error }
+          tooMany = error
         }
       }
     }
+    if let tooMany { throw tooMany }
     return found.values.sorted { $0.id < $1.id }
   }
 }

@@ -31,7 +31,9 @@ final class Desk {
   }
 
   /// A desk whose folder is added once `prepare` made what the server holds.
-  init(_ settings: JSON, prepare: (FolderBench) throws -> Void) throws {
+  init(
+    _ settings: JSON = ["title": "Notes", "search": ["types": ["core.note"]]], prepare: (FolderBench) throws -> Void
+  ) throws {
     bench = try FolderBench()
     folder = try bench.folder(settings)
     machine = bench.machine()

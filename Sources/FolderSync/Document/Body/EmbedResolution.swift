@@ -16,6 +16,14 @@ package enum EmbedResolution: Hashable, Sendable {
   case notAFile
 }
 
+extension BodyEmbed {
+  /// Whether an embed by name carries a directory.
+  var namesDirectory: Bool {
+    guard case .wiki(let link) = form else { return false }
+    return link.name.bytes.contains(UInt8(ascii: "/"))
+  }
+}
+
 /// The files of a folder that embeds may name, found without regard to case or form (F12.22).
 package struct EmbedFiles: Sendable {
   private var byPath: [NameKey: PathBytes] = [:]
