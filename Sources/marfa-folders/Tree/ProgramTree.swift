@@ -10,5 +10,5 @@ func commandTree() -> Command {
       """,
     options: globalOptions,
     commands: [addCommand(), pushCommand(), watchCommand()] + folderCommands() + stepCommands() + settingsCommands()
-      + identityCommands() + [instanceCommand(), deviceCommand()])
+      + signInCommands() + identityCommands() + [instanceCommand(), deviceCommand()])
 }
