@@ -158,7 +158,11 @@ public final class KeptCredentials: Sendable {
       guard token.refreshToken != nil else { return .nothing }
       switch refresh(token) {
       case .renewed(let fresh):
-        do throws(KeyStoreError) { try self.write(.token(fresh), origin) } catch { return .dropped(error) }
+        do throws(KeyStoreError) { try self.write(.token(fresh), origin) } catch {
+          // The old refresh token is spent: what is kept would only fail later (C2.5, K16.8).
+          _ = try? self.store.remove(service: Self.service, account: origin)
+          return .dropped(error)
+        }
         return .use(.token(fresh))
       case .ended:
         _ = try self.store.remove(service: Self.service, account: origin)

@@ -255,7 +255,8 @@ extension ScriptedServer {
     try await session.end()
   }
 
-  @Test("C-S61 a refresh answered 429 or 503 leaves the entry; invalid_grant ends the sign-in, the origin stays current")
+  @Test(
+    "C-S61 a refresh answered 429 or 503 leaves the entry; invalid_grant ends the sign-in, the origin stays current")
   func refreshRefused() async throws {
     let session = try await SessionBus(home: scratch.path)
     let script = SignInScript()

@@ -96,11 +96,12 @@ package final class ScriptedServer: Sendable {
     url = "http://127.0.0.1:\(UInt16(bigEndian: address.sin_port))"
     Thread.start { [weak self] in
       while true {
-        let descriptor = accept4(made, nil, nil, Int32(SOCK_CLOEXEC.rawValue))
+        let descriptor = accept(made, nil, nil)
         if descriptor < 0 {
           if errno == EINTR || errno == ECONNABORTED { continue }
           return
         }
+        _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
         guard let self else {
           close(descriptor)
           return
@@ -141,7 +142,7 @@ package final class ScriptedServer: Sendable {
     var sent = 0
     while sent < bytes.count {
       let count = bytes.withUnsafeBytes {
-        Glibc.send(descriptor, $0.baseAddress! + sent, bytes.count - sent, Int32(MSG_NOSIGNAL.rawValue))
+        Glibc.send(descriptor, $0.baseAddress! + sent, bytes.count - sent, Int32(MSG_NOSIGNAL))
       }
       if count <= 0 { return }
       sent += count

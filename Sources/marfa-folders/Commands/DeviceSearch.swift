@@ -7,7 +7,8 @@ func deviceSearch() -> Command {
     name: "search", summary: "items that match words, best first",
     options: [
       Option("state", .text("STATE"), repeats: true, "A state; active where none is given."),
-      Option("all-states", "Every state but the bin."), Option("type", .text("T"), repeats: true, "A type, with its subtypes."),
+      Option("all-states", "Every state but the bin."),
+      Option("type", .text("T"), repeats: true, "A type, with its subtypes."),
       Option("tag", .text("TAG"), repeats: true, "A tag every item carries."),
       Option("filter", .text("EXPR"), "A condition."), Option("beneath", .text("ID"), "An item and all below it."),
       Option("limit", .number("N"), "At most so many; 20 where not given."),

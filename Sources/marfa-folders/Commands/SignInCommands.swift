@@ -10,7 +10,8 @@ func signInCommands() -> [Command] {
       discussion:
         "Shows a code and a page of the server; approved there, the sign-in is kept in the credential store and renewed by itself.",
       options: [
-        Option("scope", .text("SCOPES"), "What to ask for, separated by spaces, in place of everything the server lists."),
+        Option(
+          "scope", .text("SCOPES"), "What to ask for, separated by spaces, in place of everything the server lists."),
         Option("no-browser", "Do not open the page."),
         Option("print-token", "Print the tokens and keep nothing."),
         Option("client-id", .text("ID"), "A client registered at the server before."),
@@ -123,7 +124,9 @@ private struct SignIn {
   }
 
   private func scope(_ doors: SignInDoors) throws(MarfaError) -> Text {
-    if let given = session.invocation.value("scope"), !Terminal.trimmed(given).isEmpty { return Terminal.trimmed(given) }
+    if let given = session.invocation.value("scope"), !Terminal.trimmed(given).isEmpty {
+      return Terminal.trimmed(given)
+    }
     let asked = doors.scopes.map { listed in defaultScopes.filter { listed.contains($0) } } ?? defaultScopes
     guard !asked.isEmpty else {
       throw MarfaError(.invalid, "\(origin) lists no scope this program asks for by itself; name some with --scope")
