@@ -7,6 +7,8 @@ struct Options {
   var shrink = false
   /// Where the stores of the machines and of the instance are kept as they stood at a violation.
   var keep: String?
+  /// A word whose places are told after every step, to see where it goes.
+  var follow: String?
 
   /// Reads `--seed N --operations N --machines N [--verbose] [--shrink]`; the refusal in words where it is none.
   static func read(_ arguments: [String]) -> Result<Options, Refusal> {
@@ -26,12 +28,15 @@ struct Options {
       case "--keep":
         guard let directory = rest.popFirst() else { return .failure(Refusal(words: "--keep takes a directory")) }
         options.keep = directory
+      case "--follow":
+        guard let word = rest.popFirst() else { return .failure(Refusal(words: "--follow takes a word")) }
+        options.follow = word
       default:
         return .failure(
           Refusal(
             words:
               "unknown option \(word); usage: simulate [--seed N] [--operations N] [--machines N] [--verbose] [--shrink] "
-              + "[--keep DIRECTORY]"
+              + "[--keep DIRECTORY] [--follow WORD]"
           ))
       }
     }

@@ -20,11 +20,14 @@ final class World {
   private(set) var machines: [Machine] = []
   private(set) var words = Words()
   private(set) var trace: Trace
+  private let followed: String?
+  private var followedAt: [String] = []
   /// What each person's editor opened last of a note, for stale buffers: machine and path to text.
   private var buffers: [String: String] = [:]
 
   init(_ options: Options) throws {
     trace = Trace(verbose: options.verbose)
+    followed = options.follow
     let clock = clock
     database = try Database(path: ":memory:", mode: .create)
     instance = try Instance(
@@ -86,6 +89,7 @@ final class World {
       note = ""
     }
     trace.note("\(operation) \(note)")
+    try tellFollowed()
   }
 
   private static func path(_ name: Int, _ directory: Int) -> PathBytes {
@@ -234,6 +238,7 @@ final class World {
         let files = machine.notes.map { "\($0.path)\n\($0.text)" }
         let said = try sync(machine)
         trace.note("settle \(round) m\(machine.number) \(said)")
+        try tellFollowed()
         if machine.transport.writes != before || machine.notes.map({ "\($0.path)\n\($0.text)" }) != files {
           moved = true
         }
@@ -245,6 +250,17 @@ final class World {
   }
 
   // MARK: - Looking
+
+  /// Prints where the followed word stands, where that changed.
+  private func tellFollowed() throws {
+    guard let followed else { return }
+    var places = machines.flatMap { machine in
+      machine.notes.filter { Words.found(in: $0.text).contains(followed) }.map { "m\(machine.number) \($0.path)" }
+    }
+    places += try items().filter { Words.found(in: $0.body).contains(followed) }.map { "item \($0.id) \($0.state)" }
+    if places != followedAt { print("  \(followed): \(places)") }
+    followedAt = places
+  }
 
   /// Writes every store as it stands into `directory`, for a look at a violation.
   func keep(in directory: String) throws {

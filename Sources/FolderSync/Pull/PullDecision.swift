@@ -42,18 +42,21 @@ package struct PullSituation: Sendable {
   package var awaitsCreate: Bool
   /// Whether the item changed since the agreement in what the file shows (F21.4).
   package var changedSinceAgreed: Bool
+  /// Whether the file's id and version lines are still to be written (F13.6).
+  package var owesLines: Bool
   /// Whether the copy holds an older version than was agreed (F39.3).
   package var isSetBack: Bool
 
   package init(
     membership: Membership, file: File, isHeld: Bool = false, awaitsCreate: Bool = false,
-    changedSinceAgreed: Bool = false, isSetBack: Bool = false
+    changedSinceAgreed: Bool = false, owesLines: Bool = false, isSetBack: Bool = false
   ) {
     self.membership = membership
     self.file = file
     self.isHeld = isHeld
     self.awaitsCreate = awaitsCreate
     self.changedSinceAgreed = changedSinceAgreed
+    self.owesLines = owesLines
     self.isSetBack = isSetBack
   }
 }
@@ -122,7 +125,7 @@ package func decidePull(_ situation: PullSituation) -> PullAction {
   if situation.isSetBack { return .setAside }
   if situation.awaitsCreate { return .none }
   if case .changed = situation.file {
-    return situation.changedSinceAgreed
+    return situation.changedSinceAgreed || situation.owesLines
       ? .unwritten("it was changed since it was last read; the next scan sends it") : .none
   }
   return isHeldItem ? .bringCurrent : .keepCurrentUnmatched

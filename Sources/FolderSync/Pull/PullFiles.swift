@@ -29,7 +29,8 @@ extension PullPass {
     let action = decidePull(
       PullSituation(
         membership: membership, file: file, isHeld: binding.map(isLeft) ?? false,
-        awaitsCreate: try folder.awaitsCreate(item), changedSinceAgreed: binding?.showed.map { $0 != shows } ?? true,
+        awaitsCreate: try folder.awaitsCreate(item), changedSinceAgreed: binding?.expected.map { $0 != shows } ?? true,
+        owesLines: binding?.linesOwed ?? false,
         isSetBack: (binding?.agreed).map { row.version < $0 } ?? false))
     if let binding, binding.unmatched != (membership == .leftOtherwise), !plansOnly {
       try folder.commit { try folder.store.change(item) { $0.unmatched = membership == .leftOtherwise } }
@@ -189,6 +190,7 @@ extension PullPass {
     binding.agreed = row.version
     binding.line = form == .bytes ? nil : row.version
     binding.linesOwed = false
+    binding.filled = JSONObject()
     binding.setAside = nil
     if binding.hold?.flag == .behind { binding.hold = nil }
   }
@@ -259,6 +261,7 @@ extension PullPass {
     next.agreed = row.version
     if binding.form == .text { next.line = row.version }
     next.linesOwed = false
+    next.filled = JSONObject()
     next.showed = Showed(row, bodyField: facts.bodyField(of: row.type), names: facts.names, form: binding.form)
     if binding.form == .bytes { next.showed?.executable = binding.showed?.executable }
     if binding.form == .markdown, next.ownLines != nil { next.ownLines = OwnLines(row) }

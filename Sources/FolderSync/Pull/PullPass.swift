@@ -165,7 +165,9 @@ final class PullPass {
       let membership = try membership(of: item, try folder.copy.item(item))
       guard membership == .leftByState || membership == .purged else { continue }
       removedItems.append(item)
-      switch decidePull(PullSituation(membership: membership, file: fileNow(binding), isHeld: isLeft(binding))) {
+      switch decidePull(
+        PullSituation(membership: membership, file: fileNow(binding), isHeld: try holdsWords(binding)))
+      {
       case .remove(let purged): leaving.append((binding, purged))
       case .keep: report.kept += 1
       case .unwritten(let reason): tell(binding.path, .unwritten, reason, item)
@@ -237,6 +239,13 @@ final class PullPass {
       }
       return .stays(failure)
     }
+  }
+
+  /// Whether a file must not go with its item: it is left as its person wrote it, or it holds what no server has yet, an
+  /// edit queued and unanswered. Its bytes may be the folder's own all the same, where a pull merged another's change in.
+  func holdsWords(_ binding: Binding) throws -> Bool {
+    if isLeft(binding) { return true }
+    return try folder.store.writes(of: binding.item).contains { [.create, .edit, .upload].contains($0.role) }
   }
 
   func isLeft(_ binding: Binding) -> Bool {

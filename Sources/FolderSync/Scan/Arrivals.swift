@@ -151,6 +151,7 @@ extension Binding {
     binding.refusals = []
     binding.spent.removeAll { $0.write != nil }
     binding.linesOwed = false
+    binding.filled = JSONObject()
     binding.broughtByHand = false
     return binding
   }

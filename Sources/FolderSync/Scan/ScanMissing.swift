@@ -164,7 +164,7 @@ extension FolderEngine {
     try store.remember(trashed: binding)
     // What the file showed goes with it: only a change of that takes the delete back (F21.4, F21.5).
     var shown = members(["form": .int(binding.form.rawValue)])
-    if let showed = binding.showed { shown["showed"] = showed.json }
+    if let expected = binding.expected { shown["showed"] = expected.json }
     try store.link(
       FolderWrite(id: queued.id, item: binding.item, role: .delete, detail: Text(bytes: JSON.object(shown).write())))
     try unbind(binding)

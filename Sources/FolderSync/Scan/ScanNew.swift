@@ -65,9 +65,8 @@ extension ScanPass {
     let own = OwnLines(
       type: type, tier: fields.tier ?? defaults.tier ?? facts.search.tier, tags: tags,
       state: fields.state ?? "active", occurredAt: fields.occurredAt)
-    // What the item will hold is what the file is taken to show: a blank the defaults filled is no later edit.
-    var all = properties
-    all[bodyField] = nil
+    // A blank the defaults filled is no later edit, neither the file's nor the item's.
+    for (key, value) in properties.members where key != bodyField && shown[key] == nil { binding.filled[key] = value }
     binding.showed = Showed(
       own: document.kind == .markdown ? own : nil, properties: document.kind == .markdown ? shown : JSONObject(),
       body: ContentHash(of: fields.body.bytes))

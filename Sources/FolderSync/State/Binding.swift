@@ -203,9 +203,19 @@ package struct Binding: Hashable, Sendable {
   package var landed: Int?
   /// Whether the id and version lines are to be written: the file's own create or edit landed (F13.6, F24.1).
   package var linesOwed = false
+  /// Properties its create gave the item beyond what the file says, such as a title from its name, until the file's lines
+  /// are written: the item holding them is no change of it.
+  package var filled = JSONObject()
   /// Whether a person brought the file here from another folder while the search does not hold its item: it is not let go
   /// before a pull writes it, or the search holds it (F44.12).
   package var broughtByHand = false
+
+  /// What the item shows where nobody changed it since (F21.4).
+  package var expected: Showed? {
+    guard var expected = showed else { return nil }
+    for (key, value) in filled.members where expected.properties[key] == nil { expected.properties[key] = value }
+    return expected
+  }
 
   package init(item: EntityID, path: PathBytes, form: FileForm) {
     self.item = item

@@ -23,6 +23,7 @@ extension Binding {
     if !refusals.isEmpty { object["refusals"] = .array(refusals.map(\.json)) }
     if edgesOwed { object["edges_owed"] = true }
     if linesOwed { object["lines_owed"] = true }
+    if !filled.isEmpty { object["filled"] = .object(filled) }
     if broughtByHand { object["brought"] = true }
     return .object(object)
   }
@@ -67,6 +68,7 @@ extension Binding {
     edges = all("edges") { ShownEdge(json: $0) }
     heldBack = all("held_back") { $0.text.flatMap { EntityID($0) } }
     edgesOwed = one("edges_owed", \.bool) ?? false
+    filled = one("filled", \.object) ?? JSONObject()
     linesOwed = one("lines_owed", \.bool) ?? false
     broughtByHand = one("brought", \.bool) ?? false
     refusals = all("refusals") { FileRefusal(json: $0) }

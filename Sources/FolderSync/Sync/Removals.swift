@@ -136,7 +136,7 @@ extension PullPass {
       guard let binding = bindings[item] else { continue }
       let membership = try membership(of: item, try folder.copy.item(item))
       if case .remove(let purged) = decidePull(
-        PullSituation(membership: membership, file: fileNow(binding), isHeld: isLeft(binding)))
+        PullSituation(membership: membership, file: fileNow(binding), isHeld: try holdsWords(binding)))
       {
         try takeAway(binding, purged: purged)
       }

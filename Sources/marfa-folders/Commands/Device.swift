@@ -10,9 +10,7 @@ func deviceCommand() -> Command {
       Option("db", .text("PATH"), "The working copy's store."),
       Option("reader", "Open it to read, beside a process that works it."),
     ],
-    commands: deviceCopyDoors() + [deviceChanges(), deviceItems(), deviceFolders(), deviceSearch()]
-      + deviceQueueDoors() + deviceTypes()
-      + [deviceEdges(), deviceTags(), deviceMetadata(), deviceExtensions(), deviceBlobs()])
+    commands: deviceCopyDoors() + [deviceItems()] + deviceQueueDoors() + deviceTypes() + [deviceEdges(), deviceTags()])
 }
 
 /// An argument that is an id.

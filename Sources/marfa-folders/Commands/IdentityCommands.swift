@@ -112,9 +112,7 @@ private func person(
     endpoint: Endpoint(baseURL: address.base, origin: address.origin, credential: credential.credential),
     credentials: session.kept, context: session.context)
   connection.stop = session.program.stop
-  let doors = try SignInDoors(of: address, in: session)
-  guard let userInfo = doors.userInfo, userInfo.hasPrefix(address.base) else { return nil }
-  let answer = try connection.ask("GET", String(userInfo.dropFirst(address.base.count)))
+  let answer = try connection.ask("GET", "/auth/userinfo")
   if answer.status == 401 || answer.status == 403 { return nil }
   guard answer.isSuccess else { throw connection.refusal(answer) }
   return try answer.json()

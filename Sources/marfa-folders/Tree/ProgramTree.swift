@@ -10,5 +10,5 @@ func commandTree() -> Command {
       """,
     options: globalOptions,
     commands: [addCommand(), pushCommand(), watchCommand()] + folderCommands() + stepCommands() + settingsCommands()
-      + signInCommands() + identityCommands() + [instanceCommand(), deviceCommand()])
+      + identityCommands() + [instanceCommand(), deviceCommand()])
 }

@@ -143,6 +143,50 @@ struct DepartureScenarios {
     #expect(try folder.status().files.map(\.state) == [.inStep])
   }
 
+  @Test("F35 in part: a file with an edit that is queued and unanswered stays when its item goes to the bin")
+  func unansweredEdit() throws {
+    let bench = try FolderBench()
+    let item = try bench.item("Plan")
+    let folder = try KeptFolder(bench)
+    try folder.push()
+    let buffer = try #require(folder.text("Plan.md"))
+    let version = try bench.row(item)["item"]?["version"] ?? .null
+    try bench.ask("PATCH", "/items/\(item)", ["version": version, "properties": ["rating": 5]])
+    try folder.push()
+    // A save of the older buffer: the pull merges the rating in, so that the bytes are the folder's own again.
+    try folder.write("Plan.md", buffer + "My words.\n")
+    try folder.scan()
+    #expect(try folder.pull().rewritten == 1)
+    #expect(folder.text("Plan.md")?.contains("rating: 5") == true)
+    try bench.trash(item)
+    let pull = try folder.pull()
+    #expect(pull.kept == 1 && pull.removed == 0)
+    let push = try folder.push()
+    #expect(push.drain.drain.verdicts.contains { $0.verdict == .refused })
+    folder.grace()
+    try folder.push()
+    #expect(folder.text("Plan.md")?.contains("My words.") == true)
+  }
+
+  @Test(
+    "F21.4 in part: a note deleted before its create was answered goes to the bin, its title from its name no change")
+  func deletedBeforeItsCreate() throws {
+    let bench = try FolderBench()
+    let folder = try KeptFolder(bench)
+    try folder.push()
+    try folder.write("Plan.md", "Words.\n")
+    try folder.scan()
+    let item = try #require(try folder.queue().first { $0.kind == .createItem }?.itemID)
+    try folder.delete("Plan.md")
+    try folder.push()
+    #expect(folder.files().isEmpty)
+    folder.grace()
+    let push = try folder.push()
+    #expect(push.scan.deleted == 1)
+    #expect(try bench.isTrashed(item))
+    #expect(folder.files().isEmpty)
+  }
+
   enum Leaving: CaseIterable { case tag, search, type }
 
   @Test(
