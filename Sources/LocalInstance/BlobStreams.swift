@@ -41,7 +41,7 @@ extension Instance {
     }
   }
 
-  func refusal(ofUpload incoming: any IncomingBlob) -> HTTPResponse? {
+  func refusal(ofUpload incoming: any ArrivingBlob) -> HTTPResponse? {
     do {
       try judgeRoom(0)
       return nil
@@ -52,7 +52,7 @@ extension Instance {
     }
   }
 
-  func handle(_ request: InstanceRequest, upload incoming: any IncomingBlob) -> InstanceAnswer {
+  func handle(_ request: InstanceRequest, upload incoming: any ArrivingBlob) -> InstanceAnswer {
     self.incoming = incoming
     defer { self.incoming = nil }
     return handle(request)

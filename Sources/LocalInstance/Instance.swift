@@ -33,7 +33,7 @@ public final class Instance {
   var lastUsed: [EntityID: Timestamp] = [:]
   var rates: [EntityID: RateWindow] = [:]
   /// The upload being answered, whose bytes the shell wrote as they came.
-  var incoming: (any IncomingBlob)?
+  var incoming: (any ArrivingBlob)?
   /// What the owner decides about sign-ins.
   public var signInPolicy = SignInPolicy()
   private var announced = false

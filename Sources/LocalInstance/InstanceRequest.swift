@@ -59,11 +59,11 @@ public protocol InstanceBlobs: AnyObject {
   /// Bytes free where they are kept, or nil where there is no bound (B2.5).
   var available: Int? { get }
   /// Begins a blob whose bytes come in pieces.
-  func begin() throws -> any IncomingBlob
+  func begin() throws -> any ArrivingBlob
 }
 
 /// A blob on its way in: hashed while it is written, so that none is ever held whole (B2.8).
-public protocol IncomingBlob: AnyObject {
+public protocol ArrivingBlob: AnyObject {
   /// How many bytes have come.
   var count: Int { get }
   /// Takes the next bytes.
@@ -76,11 +76,11 @@ public protocol IncomingBlob: AnyObject {
 
 extension InstanceBlobs {
   /// Collected in memory, unless told otherwise.
-  public func begin() throws -> any IncomingBlob { CollectedBlob(self) }
+  public func begin() throws -> any ArrivingBlob { CollectedBlob(self) }
 }
 
 /// Collects a blob's bytes in memory.
-private final class CollectedBlob: IncomingBlob {
+private final class CollectedBlob: ArrivingBlob {
   private let blobs: any InstanceBlobs
   private var bytes: [UInt8] = []
   init(_ blobs: any InstanceBlobs) { self.blobs = blobs }

@@ -20,7 +20,7 @@ private final class TightBlobs: InstanceBlobs {
     try held.read(hash, from: start, count: count)
   }
   func remove(_ hash: ContentHash) { held.remove(hash) }
-  func begin() throws -> any IncomingBlob { try held.begin() }
+  func begin() throws -> any ArrivingBlob { try held.begin() }
   var available: Int? { room.bytes.load(ordering: .relaxed) }
 }
 

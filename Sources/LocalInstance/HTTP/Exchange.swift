@@ -31,7 +31,7 @@ final class Exchange {
   /// The stream it opened.
   var feed: StreamFeed?
   /// An upload's bytes, written as they come.
-  var incoming: (any IncomingBlob)?
+  var incoming: (any ArrivingBlob)?
   /// What it is answered once the rest of its body was read and dropped.
   var refused: HTTPResponse?
 

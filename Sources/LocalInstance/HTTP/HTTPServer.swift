@@ -283,7 +283,7 @@ final class HTTPServer {
   }
 
   /// Takes a piece of an upload; where it cannot be kept, the upload is refused and nothing of it stays.
-  private func receive(_ bytes: UnsafeRawBufferPointer, _ incoming: any IncomingBlob, _ exchange: Exchange) {
+  private func receive(_ bytes: UnsafeRawBufferPointer, _ incoming: any ArrivingBlob, _ exchange: Exchange) {
     let before = incoming.count
     do {
       try incoming.append(bytes)

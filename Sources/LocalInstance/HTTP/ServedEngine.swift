@@ -15,9 +15,9 @@ protocol ServedEngine: AnyObject {
   /// Asked at an upload's head, before its body is read (B2.6).
   func beginUpload(_ request: InstanceRequest) -> UploadStart
   /// A refusal of an upload under way that the disk has no room for (B2.5).
-  func refusal(ofUpload incoming: any IncomingBlob) -> HTTPResponse?
+  func refusal(ofUpload incoming: any ArrivingBlob) -> HTTPResponse?
   /// Answers an upload whose bytes have all come.
-  func handle(_ request: InstanceRequest, upload incoming: any IncomingBlob) -> InstanceAnswer
+  func handle(_ request: InstanceRequest, upload incoming: any ArrivingBlob) -> InstanceAnswer
 }
 
 /// What becomes of an upload's body.
@@ -25,13 +25,13 @@ enum UploadStart {
   /// It is collected as any request's is.
   case collected
   /// It is written as it comes.
-  case incoming(any IncomingBlob)
+  case incoming(any ArrivingBlob)
   /// It is not read.
   case refused(HTTPResponse)
 }
 
 extension ServedEngine {
   func beginUpload(_ request: InstanceRequest) -> UploadStart { .collected }
-  func refusal(ofUpload incoming: any IncomingBlob) -> HTTPResponse? { nil }
-  func handle(_ request: InstanceRequest, upload incoming: any IncomingBlob) -> InstanceAnswer { handle(request) }
+  func refusal(ofUpload incoming: any ArrivingBlob) -> HTTPResponse? { nil }
+  func handle(_ request: InstanceRequest, upload incoming: any ArrivingBlob) -> InstanceAnswer { handle(request) }
 }

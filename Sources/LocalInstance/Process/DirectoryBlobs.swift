@@ -38,7 +38,7 @@ public final class DirectoryBlobs: InstanceBlobs {
   }
 
   /// Begins a blob beside the others; its file takes its name once it is whole.
-  public func begin() throws -> any IncomingBlob {
+  public func begin() throws -> any ArrivingBlob {
     count += 1
     let temporary = path.appending(PathBytes(".incoming-\(getpid())-\(count)"))
     let descriptor = temporary.withCString { marfa_openat(AT_FDCWD, $0, O_WRONLY | O_CREAT | O_EXCL, 0o600) }
@@ -96,7 +96,7 @@ public final class DirectoryBlobs: InstanceBlobs {
 }
 
 /// A blob written to a temporary file as it comes, hashed while it is written (B2.8).
-private final class WrittenBlob: IncomingBlob {
+private final class WrittenBlob: ArrivingBlob {
   private let blobs: DirectoryBlobs
   private var descriptor: Int32
   private let temporary: PathBytes
