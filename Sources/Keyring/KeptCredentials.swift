@@ -85,6 +85,33 @@ public final class KeptCredentials: Sendable {
     _ = try CredentialLock(origin: origin, home: home)
   }
 
+  /// What a sign-out found and did.
+  public enum SignOut: Sendable {
+    /// Nothing was kept.
+    case nothing
+    /// A key is kept, which no sign-out ends.
+    case key
+    /// The sign-in is forgotten. What its revocation came to; nil where the answer was not read.
+    case ended(revoked: Bool?)
+  }
+
+  /// Ends a sign-in under its origin's lock: revoked where the server takes it, forgotten in any case (K16.9). The origin is
+  /// no longer the current one.
+  /// - Parameter revoke: asks the server to end the set; whether it confirmed that.
+  public func signOut(_ origin: String, _ revoke: (KeptToken) -> Bool?) throws(Failure) -> SignOut {
+    try locked(origin) { () throws(KeyStoreError) in
+      switch try self.entry(for: origin) {
+      case nil: return .nothing
+      case .key: return .key
+      case .token(let token):
+        let revoked = revoke(token)
+        _ = try self.store.remove(service: Self.service, account: origin)
+        if try self.current()?.utf8.elementsEqual(origin.utf8) ?? false { try self.setCurrent(nil) }
+        return .ended(revoked: revoked)
+      }
+    }
+  }
+
   /// What a refresh came to.
   public enum Refresh: Sendable {
     /// A new set, to be kept before the lock goes (K16.8).
@@ -131,7 +158,11 @@ public final class KeptCredentials: Sendable {
       guard token.refreshToken != nil else { return .nothing }
       switch refresh(token) {
       case .renewed(let fresh):
-        do throws(KeyStoreError) { try self.write(.token(fresh), origin) } catch { return .dropped(error) }
+        do throws(KeyStoreError) { try self.write(.token(fresh), origin) } catch {
+          // The old refresh token is spent: what is kept would only fail later (C2.5, K16.8).
+          _ = try? self.store.remove(service: Self.service, account: origin)
+          return .dropped(error)
+        }
         return .use(.token(fresh))
       case .ended:
         _ = try self.store.remove(service: Self.service, account: origin)

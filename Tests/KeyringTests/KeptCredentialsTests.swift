@@ -96,7 +96,7 @@ private func token(_ name: String, expires: String = "2099-01-01T00:00:00Z", ref
     #expect(CredentialLock.homeDirectory != nil)
   }
 
-  @Test("X-S60 a lock directory or file that is not ours alone is refused, naming it, before anything is read")
+  @Test("X-S60 K-S25 a lock directory or file that is not ours alone is refused, naming it, before anything is read")
   func untrusted() throws {
     let secrets = MemorySecrets()
     let home = ScratchHome()
@@ -233,6 +233,36 @@ private func token(_ name: String, expires: String = "2099-01-01T00:00:00Z", ref
     #expect(try kept.entry(for: site) == nil)
     try kept.save(.token(token("d", refresh: nil)), for: site)
     guard case .nothing = try renew("d", .left) else { return #expect(Bool(false)) }
+  }
+
+  /// Secrets that can be read and forgotten, and kept no more.
+  private struct FullSecrets: SecretStore {
+    let secrets: MemorySecrets
+    func secret(service: String, account: String) throws(KeyStoreError) -> [UInt8]? {
+      try secrets.secret(service: service, account: account)
+    }
+    func store(_ secret: [UInt8], service: String, account: String, label: String) throws(KeyStoreError) {
+      throw .failed("the keyring keeps nothing more")
+    }
+    func remove(service: String, account: String) throws(KeyStoreError) -> Bool {
+      try secrets.remove(service: service, account: account)
+    }
+  }
+
+  @Test(
+    "K-S28 a keyring that refuses the new set: the failure is told, and neither half of a set nor the spent one is kept"
+  )
+  func refusedSet() throws {
+    let secrets = MemorySecrets()
+    let home = ScratchHome()
+    try KeptCredentials(store: secrets, home: home.path).save(.token(token("old")), for: site)
+    let kept = KeptCredentials(store: FullSecrets(secrets: secrets), home: home.path)
+    guard
+      case .dropped(let error) = try kept.renewing(
+        site, refused: "old", now: Timestamp(milliseconds: 0), { _ in .renewed(token("new", refresh: "marfa_rt_2")) })
+    else { return #expect(Bool(false)) }
+    #expect(error == .failed("the keyring keeps nothing more"))
+    #expect(try kept.entry(for: site) == nil)
   }
 
   @Test("S-S4 a key store without an entry answers nil, a locked one throws")

@@ -224,11 +224,7 @@ extension ScanPass {
   // MARK: Local refusals (F53, F55, F9.5)
 
   /// Why a type line is refused before anything is queued: the catalog lacks it, or it is a file type (F9.5).
-  func refusedType(_ type: Text?) -> String? {
-    guard let type else { return nil }
-    guard let known = facts.catalog.type(type) else { return "unknown_type: no type \(type) is known here" }
-    return known.isFileType ? "unknown_type: \(type) is a file type, whose items are bytes" : nil
-  }
+  func refusedType(_ type: Text?) -> String? { facts.refusal(ofType: type) }
 
   /// A tag or property name the server would refuse holds the whole file (F55).
   func localRefusal(tags: Set<Text>, added: [Text], before: Int, line: [Text], properties: JSONObject?) -> String? {

@@ -166,6 +166,13 @@ package struct PassFacts {
     return Slice(types: search.types.isEmpty ? nil : search.types, tier: search.tier, edgeTypes: edges.sorted())
   }
 
+  /// Why a type line is refused before anything is queued: the catalog lacks it, or it is a file type (F9.5).
+  func refusal(ofType type: Text?) -> String? {
+    guard let type else { return nil }
+    guard let known = catalog.type(type) else { return "unknown_type: no type \(type) is known here" }
+    return known.isFileType ? "unknown_type: \(type) is a file type, whose items are bytes" : nil
+  }
+
   package func bodyField(of type: Text) -> Text { catalog.type(type)?.bodyField ?? "body" }
   package func titleField(of type: Text) -> Text { catalog.type(type)?.titleField ?? "title" }
   package func isFileItem(_ type: Text) -> Bool { catalog.type(type)?.isFileType ?? false }

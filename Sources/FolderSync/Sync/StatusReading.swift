@@ -186,10 +186,15 @@ private struct StatusPass {
     switch Document.read(bytes, kind: kind, edges: facts.vocabulary) {
     case .encoding(let reason): entry = FolderFile(file.path, held: .encoding, reason)
     case .unreadable(let held): entry = FolderFile(file.path, held: .unreadable, held.reason)
-    case .read:
-      entry =
-        waiting[file.path].map { FolderFile(file.path, held: .waiting, $0) }
-        ?? FolderFile(file.path, .waiting, waits: [.scan])
+    case .read(let document):
+      if let reason = waiting[file.path] {
+        entry = FolderFile(file.path, held: .waiting, reason)
+      } else if let reason = facts.refusal(ofType: FileFields(document, agreed: nil).type) {
+        // Each scan holds it the same way (F9.5), so it waits for the person, not for a scan (N6.1).
+        entry = FolderFile(file.path, held: .refused, reason)
+      } else {
+        entry = FolderFile(file.path, .waiting, waits: [.scan])
+      }
     }
     warn(&entry, bytes)
     return entry

@@ -19,12 +19,13 @@ extension WorkingCopy {
   /// Queues a file and its edge to a host, all or nothing.
   /// - Parameters:
   ///   - name: the file's name; its extension says its MIME type.
+  ///   - mimeType: in place of what the name says.
   ///   - title: kept as given; nil takes the name, numbered where another attachment of the host answers to it.
   /// - Throws: `not_found` for a host not held or in the bin, `invalid` for an empty file.
   @discardableResult
   package func attach(
     _ file: any ReadableFile, name: PathBytes, to host: EntityID, title: Text? = nil, type: Text? = nil,
-    tier: Text? = nil
+    tier: Text? = nil, mimeType: Text? = nil
   ) throws(MarfaError) -> AddedFile {
     try requireWriter()
     guard let held = try item(host), !held.isTrashed else {
@@ -32,7 +33,7 @@ extension WorkingCopy {
     }
     return try store.transaction {
       let title = try title ?? freeTitle(name.text, among: titles(ofAttachmentsOf: host))
-      var added = try queueFile(file, name, title, type, tier, tags: [])
+      var added = try queueFile(file, name, title, type, tier, mimeType, tags: [])
       added.edge = try queue.createEdge(EdgeDraft(source: added.item, target: host, type: "attached-to"))
       added.embed = try? embedText(of: added.item, in: host)
       return added
@@ -43,16 +44,17 @@ extension WorkingCopy {
   @discardableResult
   package func addFile(
     _ file: any ReadableFile, name: PathBytes, title: Text? = nil, type: Text? = nil, tier: Text? = nil,
-    tags: [Text] = []
+    tags: [Text] = [], mimeType: Text? = nil
   ) throws(MarfaError) -> AddedFile {
     try requireWriter()
-    return try store.transaction { try queueFile(file, name, title ?? name.text, type, tier, tags: tags) }
+    return try store.transaction { try queueFile(file, name, title ?? name.text, type, tier, mimeType, tags: tags) }
   }
 
   private func queueFile(
-    _ file: any ReadableFile, _ name: PathBytes, _ title: Text, _ type: Text?, _ tier: Text?, tags: [Text]
+    _ file: any ReadableFile, _ name: PathBytes, _ title: Text, _ type: Text?, _ tier: Text?, _ mimeType: Text?,
+    tags: [Text]
   ) throws(MarfaError) -> AddedFile {
-    let mime = MIMETypes.type(of: name) ?? MIMETypes.fallback
+    let mime = mimeType?.string ?? MIMETypes.type(of: name) ?? MIMETypes.fallback
     let upload = try queue.upload(file: file, mimeType: Text(mime))
     guard let hash = upload.blob else { throw MarfaError(.bytesAbsent, "the bytes of \(name) were not kept") }
     let type = type ?? WorkingCopy.fileType(ofMIME: mime)

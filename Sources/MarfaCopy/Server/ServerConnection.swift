@@ -244,7 +244,7 @@ package final class ServerConnection {
 
 extension Timestamp {
   /// The instant of an HTTP date in its preferred form: `Sun, 06 Nov 1994 08:49:37 GMT`.
-  init?(httpDate: String) {
+  package init?(httpDate: String) {
     let parts = httpDate.split(whereSeparator: { $0 == " " || $0 == "," || $0 == ":" || $0 == "-" })
     guard parts.count == 8, let day = Int64(parts[1]), let year = Int64(parts[3]), let hour = Int64(parts[4]),
       let minute = Int64(parts[5]), let second = Int64(parts[6]),

@@ -10,7 +10,9 @@ func deviceCommand() -> Command {
       Option("db", .text("PATH"), "The working copy's store."),
       Option("reader", "Open it to read, beside a process that works it."),
     ],
-    commands: deviceCopyDoors() + [deviceItems()] + deviceQueueDoors() + deviceTypes() + [deviceEdges(), deviceTags()])
+    commands: deviceCopyDoors() + [deviceChanges(), deviceItems(), deviceFolders(), deviceSearch()]
+      + deviceQueueDoors() + deviceTypes()
+      + [deviceEdges(), deviceTags(), deviceMetadata(), deviceExtensions(), deviceBlobs()])
 }
 
 /// An argument that is an id.

@@ -22,6 +22,7 @@ func deviceItems() -> Command {
           Option("direction", .oneOf(["desc", "asc"]), "Its direction."),
           Option("limit", .number("N"), "At most so many."),
           Option("offset", .number("N"), "Leave out the first so many."),
+          Option("folder", .text("ID"), "Only what this folder's search holds."),
         ], run: list),
       Command(name: "get", summary: "one item as the copy shows it", arguments: [item], run: get),
       Command(
@@ -51,11 +52,11 @@ func deviceItems() -> Command {
       Command(
         name: "transition", summary: "queue a change of state",
         options: [Option("state", .text("STATE"), required: true, "The state.")], arguments: [item], run: transition),
-    ])
+    ] + deviceFileDoors())
 }
 
 /// The states of C25.5.
-private let itemStates: [Text] = ["active", "archived", "trashed", "revoked"]
+let itemStates: [Text] = ["active", "archived", "trashed", "revoked"]
 
 /// Answers with a queued write.
 func answer(_ write: QueuedWrite, _ invocation: Invocation) -> Int32 {
@@ -80,8 +81,20 @@ func answer(_ write: QueuedWrite, _ invocation: Invocation) -> Int32 {
   query.limit = invocation.number("limit")
   query.offset = invocation.number("offset") ?? 0
   let listed = query
-  let (items, catalog) = try DeviceStore(invocation).use { (copy) throws(MarfaError) in
-    (try copy.list(listed), try copy.catalog())
+  let folder = try id(invocation, option: "folder")
+  let own = [
+    "type", "state", "all-states", "tier", "tag", "occurred-after", "occurred-before", "filter", "beneath", "sort",
+    "direction",
+  ]
+  if folder != nil, own.contains(where: invocation.has) {
+    throw MarfaError(.usage, "--folder brings its own search: of the other options it takes --limit and --offset alone")
+  }
+  let (items, catalog) = try DeviceStore(invocation).use { (copy) throws(MarfaError) -> ([Item], Catalog) in
+    let items =
+      if let folder { try copy.list(inFolder: folder, limit: listed.limit, offset: listed.offset) } else {
+        try copy.list(listed)
+      }
+    return (items, try copy.catalog())
   }
   if items.isEmpty { invocation.program.output.note("No items.") }
   invocation.program.output.answer(

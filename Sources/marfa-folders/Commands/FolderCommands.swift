@@ -12,6 +12,7 @@ func folderCommands() -> [Command] {
       name: "status", summary: "where every file stands",
       discussion:
         "Reads the folder's own store and its disk, and asks the server nothing. It answers beside a running watch.",
+      options: [Option("all", "Every path of each cause, not the first ten.")],
       arguments: [directoryArgument], run: status),
     Command(
       name: "confirm", summary: "let the first sync, or a paused large removal, go", arguments: [directoryArgument],
@@ -50,7 +51,7 @@ func directory(of invocation: Invocation) -> PathBytes {
 
 @Sendable private func status(_ invocation: Invocation) throws(MarfaError) -> Int32 {
   let status = try FolderWork.offline(Session(invocation)).status(directory(of: invocation))
-  invocation.program.output.answer(status.json, StatusWords(status: status).lines)
+  invocation.program.output.answer(status.json, StatusWords(status: status, all: invocation.has("all")).lines)
   return 0
 }
 

@@ -28,6 +28,8 @@ struct ServerDescription {
   var instance: JSON
   /// The contract the answer named.
   var served: String?
+  /// The time the answer named.
+  var date: Timestamp?
 
   /// Reads the root without a credential. A redirect is refused, another contract is not.
   init(of address: ServerAddress, in session: Session) throws(MarfaError) {
@@ -40,6 +42,7 @@ struct ServerDescription {
         HTTPRequest(method: "GET", url: address.base + "/", headers: [HTTPHeader("Accept", "application/json")]),
         stop: session.program.stop)
     } catch { throw connection.failure(error) }
+    date = response.header("Date").flatMap { Timestamp(httpDate: $0) }
     served = response.header("X-Marfa-Contract").map { Terminal.trimmed(Text($0)).string }
     if (300..<400).contains(response.status) { _ = try connection.judged(response, wrote: false) }
     guard (200..<300).contains(response.status) else {
@@ -112,7 +115,9 @@ private func person(
     endpoint: Endpoint(baseURL: address.base, origin: address.origin, credential: credential.credential),
     credentials: session.kept, context: session.context)
   connection.stop = session.program.stop
-  let answer = try connection.ask("GET", "/auth/userinfo")
+  let doors = try SignInDoors(of: address, in: session)
+  guard let userInfo = doors.userInfo, userInfo.hasPrefix(address.base) else { return nil }
+  let answer = try connection.ask("GET", String(userInfo.dropFirst(address.base.count)))
   if answer.status == 401 || answer.status == 403 { return nil }
   guard answer.isSuccess else { throw connection.refusal(answer) }
   return try answer.json()

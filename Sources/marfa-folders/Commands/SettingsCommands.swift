@@ -22,8 +22,11 @@ private let bodyOptions: [Option] = [
   Option("body", .text("JSON"), "The settings as a JSON object."),
 ]
 
-private let idempotencyOption = Option(
+let idempotencyOption = Option(
   "idempotency-key", .text("KEY"), "A repeat under the same key is answered from the record.")
+
+/// All options of settings and how they are sent.
+let allSettingsOptions = bodyOptions + settingsOptions + [idempotencyOption]
 
 /// `create`, `change` and `revoke`.
 func settingsCommands() -> [Command] {

@@ -24,11 +24,22 @@ struct DeviceStore {
   private var exists: Bool { ((try? session.context.files.status(path)) ?? nil) != nil }
 
   /// Opens the copy, with the server named where `asks`, and works on it; copy and claim live until `work` is done.
-  /// - Parameter makes: whether a store is made where none is (C25.1).
+  /// - Parameters:
+  ///   - makes: whether a store is made where none is (C25.1).
+  ///   - reads: whether it is opened to read whatever `--reader` says (C25.2).
   func use<Value>(
-    asks: Bool = false, makes: Bool = false, _ work: (WorkingCopy) throws(MarfaError) -> Value
+    asks: Bool = false, makes: Bool = false, reads: Bool = false, _ work: (WorkingCopy) throws(MarfaError) -> Value
   ) throws(MarfaError) -> Value {
-    let open = try open(asks: asks, makes: makes)
+    let open = try open(makes: makes, reads: reads) { () throws(MarfaError) in
+      asks ? try session.endpoint().endpoint : nil
+    }
+    defer { withExtendedLifetime(open) {} }
+    return try work(open.copy)
+  }
+
+  /// Opens the copy with the server where one is named with a credential, and without one else.
+  func useOptional<Value>(_ work: (WorkingCopy) throws(MarfaError) -> Value) throws(MarfaError) -> Value {
+    let open = try open(makes: false, reads: false) { () throws(MarfaError) in try session.optionalEndpoint() }
     defer { withExtendedLifetime(open) {} }
     return try work(open.copy)
   }
@@ -42,14 +53,16 @@ struct DeviceStore {
     throw FolderEngine.firstSyncWaiting(path.parent.parent)
   }
 
-  private func open(asks: Bool, makes: Bool) throws(MarfaError) -> OpenStore {
+  private func open(
+    makes: Bool, reads: Bool, _ server: () throws(MarfaError) -> Endpoint?
+  ) throws(MarfaError) -> OpenStore {
     guard exists || makes else {
       throw MarfaError(.noStore, "no store has been made at \(path); 'device --db \(path) hydrate' makes one")
     }
     // Nothing is made at the path where the server is missing (C25.1).
-    let endpoint: Endpoint? = if asks { try session.endpoint().endpoint } else { nil }
+    let endpoint = try server()
     return try OpenStore.open(
-      path: path, context: session.context, role: reads ? .reader : .writer, endpoint: endpoint,
+      path: path, context: session.context, role: reads || self.reads ? .reader : .writer, endpoint: endpoint,
       credentials: session.kept, stop: session.program.stop)
   }
 }

@@ -58,7 +58,7 @@ struct FolderWork {
   }
 
   /// The address a folder was added with; nil where there is no folder or it names none.
-  private func server(of directory: PathBytes) -> Text? {
+  func server(of directory: PathBytes) -> Text? {
     guard let root = try? folders.root(of: directory), let engine = try? folders.open(root, role: .reader) else {
       return nil
     }
@@ -95,6 +95,21 @@ struct FolderWork {
   func scan(_ directory: PathBytes) throws(MarfaError) -> FolderScan { try typed { try folders.scan(directory) } }
   func pull(_ directory: PathBytes) throws(MarfaError) -> FolderPull { try typed { try folders.pull(directory) } }
   func push(_ directory: PathBytes) throws(MarfaError) -> PushResult { try typed { try folders.push(directory) } }
+
+  /// The last passes, newest last (N6.3).
+  func passes(_ directory: PathBytes, last: Int) throws(MarfaError) -> [LoggedPass] {
+    try typed { try folders.passes(directory, last: last) }
+  }
+  /// Reads a folder's store beside whoever works it.
+  func reading<Value>(_ directory: PathBytes, _ work: (FolderEngine) throws -> Value) throws(MarfaError) -> Value {
+    try typed { try work(try folders.open(try folders.root(of: directory), role: .reader)) }
+  }
+  /// Works a folder under its claim.
+  func working<Value>(
+    _ directory: PathBytes, _ command: Text, _ work: (FolderEngine) throws -> Value
+  ) throws(MarfaError) -> Value {
+    try typed { try folders.working(directory, command, work) }
+  }
 
   /// Keeps a folder in step until stopped; `tell` is called on this thread.
   func watch(

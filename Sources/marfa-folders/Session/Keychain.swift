@@ -1,3 +1,4 @@
+import Keyring
 import MarfaBase
 import MarfaCopy
 
@@ -12,6 +13,9 @@ protocol Keychain: CredentialStore {
   func keep(key: String, for origin: String) throws(MarfaError)
   /// Forgets a key. Returns whether one was kept.
   func forgetKey(for origin: String) throws(MarfaError) -> Bool
+  /// The entries themselves, for a sign-in.
+  /// - Throws: `no_keychain` where the store is off or cannot be asked.
+  func entries() throws(MarfaError) -> KeptCredentials
 }
 
 /// One kept credential, without its secrets but the one to ask with.
@@ -40,4 +44,5 @@ final class NoCredentialStore: Keychain {
   func entry(for origin: String) throws(MarfaError) -> KeptCredential? { nil }
   func keep(key: String, for origin: String) throws(MarfaError) { throw MarfaError(.noKeychain, why) }
   func forgetKey(for origin: String) throws(MarfaError) -> Bool { throw MarfaError(.noKeychain, why) }
+  func entries() throws(MarfaError) -> KeptCredentials { throw MarfaError(.noKeychain, why) }
 }

@@ -99,6 +99,15 @@ final class SecretKeychain: Keychain {
     }
   }
 
+  func entries() throws(MarfaError) -> KeptCredentials {
+    do throws(KeyStoreError) { _ = try kept.current() } catch {
+      // One that does not read is still a store that answers.
+      if case .unreadable = error { return kept }
+      throw MarfaError(.noKeychain, error.description)
+    }
+    return kept
+  }
+
   func forgetKey(for origin: String) throws(MarfaError) -> Bool {
     do throws(KeptCredentials.Failure) { return try kept.forget(origin) } catch { throw MarfaError(error) }
   }

@@ -88,13 +88,12 @@ struct CommandParser {
   }
 
   private mutating func takeWord(_ word: Text) throws(UsageError) {
-    if !command.commands.isEmpty {
-      guard let next = command.command(named: word) else {
-        if wantsHelp { return }
-        throw refused("unknown subcommand '\(word)' after '\(shownPath)'")
-      }
+    if arguments.isEmpty, let next = command.command(named: word) {
       trail.append(next)
       path.append(next.aliases.contains { word == $0 } ? word.string : next.name)
+    } else if !command.commands.isEmpty, command.run == nil {
+      if wantsHelp { return }
+      throw refused("unknown subcommand '\(word)' after '\(shownPath)'")
     } else {
       guard arguments.count < command.arguments.count || wantsHelp else {
         throw refused("'\(word)' is one argument too many for '\(shownPath)'")

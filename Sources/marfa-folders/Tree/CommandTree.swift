@@ -92,7 +92,7 @@ struct Command: Sendable {
   var arguments: [Argument] = []
   /// The commands of a group.
   var commands: [Command] = []
-  /// Runs it and gives the exit status. A group has none.
+  /// Runs it and gives the exit status. A group has none, but for one that does something by itself too.
   var run: (@Sendable (Invocation) throws(MarfaError) -> Int32)?
 
   /// The command of a word.

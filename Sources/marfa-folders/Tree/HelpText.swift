@@ -22,9 +22,10 @@ struct HelpText {
     let trail = trail(path)
     let command = trail.last ?? root
     var parts = [root.name] + path
-    if command.commands.isEmpty {
+    if command.run != nil {
       for argument in command.arguments { parts.append(argument.optional ? "[\(argument.name)]" : argument.name) }
       for option in command.options { parts.append(option.required ? option.shape : "[\(option.shape)]") }
+      if !command.commands.isEmpty { parts.append("| <subcommand>") }
     } else {
       parts.append("<subcommand>")
       parts.append("[options]")

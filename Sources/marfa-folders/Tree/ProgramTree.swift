@@ -10,5 +10,7 @@ func commandTree() -> Command {
       """,
     options: globalOptions,
     commands: [addCommand(), pushCommand(), watchCommand()] + folderCommands() + stepCommands() + settingsCommands()
-      + identityCommands() + [instanceCommand(), deviceCommand()])
+      + [logCommand(), conflictsCommand(), doctorCommand()] + signInCommands() + identityCommands() + [
+        instanceCommand(), deviceCommand(),
+      ])
 }

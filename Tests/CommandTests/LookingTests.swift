@@ -1,0 +1,196 @@
+import FolderSync
+import Glibc
+import MarfaBase
+import Testing
+import TestSupport
+
+/// `log`, `conflicts` and `doctor` (N6).
+@Suite("looking closer") struct LookingTests {
+  let scratch: ScratchDirectory
+  let program: MarfaFolders
+  let server: LocalServer
+  let notes: String
+
+  init() async throws {
+    scratch = try ScratchDirectory()
+    var program = MarfaFolders(home: scratch.path)
+    server = try await LocalServer(data: scratch.at("data"), program: program, port: true)
+    program.environment["MARFA_API_URL"] = server.url
+    program.environment["MARFA_API_KEY"] = server.key
+    self.program = program
+    notes = scratch.at("Notes")
+  }
+
+  private func json(_ words: [String], _ line: Int = #line) async throws -> JSON {
+    let ran = try await program.run(["--json"] + words)
+    try #require(ran.status == 0, "line \(line): \(words): \(ran.errText)")
+    return try #require(ran.json)
+  }
+
+  private func folder(_ files: [String: String]) async throws -> String {
+    for (name, text) in files { try scratch.write("Notes/\(name)", text) }
+    let added = try await json(
+      ["add", notes, "--create", "Notes", "--search", #"{"types":["core.note"]}"#, "--yes"])
+    _ = try await json(["sync", notes])
+    return try #require(added["folder"]?.text?.string)
+  }
+
+  @Test("N-S22 of 1,200 passes the log holds 1,000, and its JSON parses line by line, newest last")
+  func log() async throws {
+    _ = try await folder(["One.md": "# One\n"])
+    let first = try await program.run(["--json", "log", notes])
+    let line = try #require(first.jsonLines.last)
+    #expect(
+      line.object?.keys == [
+        "at", "took_ms", "pass", "sent", "written", "removed", "held", "refused", "error",
+      ])
+    #expect(line["pass"] == "push")
+    #expect((line["sent"]?.int ?? 0) >= 1)
+    // As many passes as a watch makes in a day, kept by the store's own record of them.
+    let database = try Database(path: notes + "/.marfa/core.sqlite", mode: .readWrite)
+    let store = try FolderStore(database, writer: true)
+    let now = SystemClock().now.milliseconds
+    try database.transaction { () throws(SQLiteError) in
+      for number in 0..<1200 {
+        try store.log(
+          LoggedPass(
+            at: Timestamp(milliseconds: now + Int64(number)), took: number, pass: "watch", sent: 0, written: 0,
+            removed: 0, held: 0, refused: 0, error: number == 1199 ? "network" : nil))
+      }
+    }
+    let ran = try await program.run(["--json", "log", notes, "-n", "5000"])
+    #expect(ran.status == 0)
+    let lines = ran.out.split(separator: 0x0A)
+    #expect(lines.count == 1000)
+    #expect(ran.jsonLines.count == 1000)
+    #expect(ran.jsonLines.first?["took_ms"] == 200)
+    #expect(ran.jsonLines.last?["took_ms"] == 1199)
+    #expect(ran.jsonLines.last?["error"] == "network")
+    #expect(try await program.run(["log", notes]).outText.split(separator: "\n").count == 20)
+  }
+
+  @Test("N-S24 conflicts lists both files; keep mine leaves one live note with my text and the copy in the bin")
+  func conflicts() async throws {
+    _ = try await folder(["Plan.md": "# Plan\n\nfirst\n"])
+    let status = try await json(["status", notes])
+    let id = try #require(status["files"]?.array?.first?["item_id"]?.text?.string)
+    let other = ["device", "--db", scratch.at("other.sqlite")]
+    func collide(_ theirs: String, _ mine: String) async throws {
+      _ = try await json(other + ["hydrate", "--types", "core.note", "--tier", "all"])
+      let version = try await json(other + ["items", "get", id])["version"]?.int ?? 0
+      let properties: JSON = ["body": .string(Text("# Plan\n\n\(theirs)\n"))]
+      _ = try await json(
+        other + ["items", "update", id, "--version", "\(version)", "--properties", properties.compact])
+      _ = try await json(other + ["drain"])
+      let text = try #require(scratch.text("Notes/Plan.md"))
+      let head = text.firstRange(of: "# Plan")?.lowerBound ?? text.endIndex
+      try scratch.write("Notes/Plan.md", text[..<head] + "# Plan\n\n\(mine)\n")
+      let push = try await program.run(["sync", notes])
+      #expect(push.status == 0, "\(push.errText)")
+      _ = try await json(["sync", notes])
+    }
+    #expect(try await json(["conflicts", notes]) == [])
+    try await collide("theirs", "mine")
+    let found = try #require(try await json(["conflicts"]).array)
+    try #require(found.count == 1, "\(scratch.files("Notes"))")
+    #expect(found[0].object?.keys == ["dir", "item_id", "path", "copy_id", "copy_path"])
+    #expect(found[0]["dir"]?.text?.string == notes)
+    #expect(found[0]["item_id"]?.text?.string == id)
+    #expect(found[0]["path"] == "Plan.md")
+    let copyPath = try #require(found[0]["copy_path"]?.text?.string)
+    #expect(scratch.text("Notes/\(copyPath)")?.contains("mine") == true)
+    #expect(scratch.text("Notes/Plan.md")?.contains("theirs") == true)
+    let shown = try await program.run(["conflicts", "open", notes + "/Plan.md"])
+    #expect(shown.outText.contains("-theirs") && shown.outText.contains("+mine"), "\(shown.errText)")
+    #expect(try await program.run(["conflicts", "keep", "both", notes + "/Plan.md"]).status == 2)
+    let kept = try await program.run(["--json", "conflicts", "keep", "mine", notes + "/Plan.md"])
+    #expect(kept.status == 0, "\(kept.errText)")
+    #expect(scratch.files("Notes") == ["Plan.md"])
+    #expect(scratch.text("Notes/Plan.md")?.contains("mine") == true)
+    #expect(scratch.text("Notes/Plan.md")?.contains("theirs") == false)
+    _ = try await json(other + ["hydrate", "--types", "core.note", "--tier", "all"])
+    let live = try #require(try await json(other + ["items", "list"]).array)
+    #expect(live.map { $0["id"]?.text?.string } == [id])
+    #expect(live.first?["properties"]?["body"]?.text?.string.contains("mine") == true)
+    let bin = try await json(other + ["items", "bin"])
+    #expect(bin["items"]?.array?.map { $0["id"] } == [found[0]["copy_id"]])
+    #expect(try await json(["conflicts"]) == [])
+    // Theirs: the copy goes, the original stays as it is.
+    try await collide("theirs again", "mine again")
+    let again = try #require(try await json(["conflicts", notes]).array?.first?["copy_path"]?.text?.string)
+    _ = try await json(["conflicts", "keep", "theirs", notes + "/" + again])
+    #expect(scratch.files("Notes") == ["Plan.md"])
+    #expect(scratch.text("Notes/Plan.md")?.contains("theirs again") == true)
+  }
+
+  @Test("N-S20 forty files with type: book are one group of forty in status, with the way out once")
+  func statusGroups() async throws {
+    var files = ["One.md": "# One\n"]
+    for number in 10..<50 { files["Book \(number).md"] = "---\ntype: book\n---\n# Book \(number)\n" }
+    _ = try await folder(files)
+    let report = try await json(["status", notes])
+    let held = report["files"]?.array?.filter { $0["status"] == "held" } ?? []
+    #expect(held.count == 40, "\(report.compact)")
+    let text = try await program.run(["status", notes]).outText
+    let lines = text.split(separator: "\n")
+    #expect(lines.first == "1 file in step")
+    #expect(lines.filter { $0.contains("40 files held") }.count == 1, "\(text)")
+    #expect(lines.filter { $0.contains("book") }.count == 1, "\(text)")
+    #expect(lines.filter { $0.contains("save the file") }.count == 1)
+    #expect(lines.filter { $0.contains(".md") }.count == 10)
+    #expect(text.contains("and 30 more"))
+    let all = try await program.run(["status", notes, "--all"]).outText
+    #expect(all.split(separator: "\n").filter { $0.contains(".md") }.count == 40)
+  }
+
+  @Test("N-S23 doctor names a low inotify limit, a skewed clock, a read-only directory and a stale temporary file")
+  func doctor() async throws {
+    _ = try await folder(["One.md": "# One\n"])
+    let well = try await program.run(["--json", "doctor"])
+    #expect(well.status == 0, "\(well.outText)")
+    #expect(well.json?.object?.keys == ["checks", "problems", "warnings"])
+    #expect(well.json?["problems"] == 0)
+    #expect(
+      well.json?["checks"]?.array?.allSatisfy {
+        $0.object?.keys == ["check", "dir", "result", "message", "fix"]
+      } == true)
+    // A process that has ended gives a number nobody has.
+    let child = try ChildProcess(["true"], environment: ["PATH": "/usr/bin:/bin"])
+    _ = try await child.end()
+    try scratch.write("Notes/.marfa-\(child.pid)-3.tmp", "half")
+    try scratch.write("limits/max_user_watches", "1\n")
+    chmod(notes, 0o555)
+    defer { chmod(notes, 0o755) }
+    let skewed = try ScriptedServer { request in
+      switch request.door {
+      case "/":
+        .json(
+          200,
+          #"{"name":"marfa","version":"1","instance_id":"019a0000-0000-7000-8000-0000000000aa","contract":0,"features":[]}"#,
+          headers: ["Date: Sun, 06 Nov 1994 08:49:37 GMT"])
+      case "/items/stats": .json(401, #"{"error":{"code":"unauthorized","message":"No."}}"#)
+      default: .json(404, "{}")
+      }
+    }
+    var ill = program
+    ill.environment["MARFA_API_URL"] = skewed.url
+    ill.environment["MARFA_TEST_LIMITS"] = scratch.at("limits")
+    let ran = try await ill.run(["--json", "doctor", notes])
+    #expect(ran.status == 4)
+    func finding(_ check: String) -> JSON? { ran.json?["checks"]?.array?.first { $0["check"] == .string(Text(check)) } }
+    #expect(finding("inotify")?["result"] == "problem")
+    #expect(finding("inotify")?["fix"]?.text?.string.contains("fs.inotify.max_user_watches") == true)
+    #expect(finding("clock")?["result"] == "problem")
+    #expect(finding("clock")?["fix"]?.text != nil)
+    #expect(finding("directory")?["result"] == "problem")
+    #expect(finding("directory")?["dir"]?.text?.string == notes)
+    #expect(finding("directory")?["fix"]?.text?.string.contains("chmod") == true)
+    #expect(finding("leftovers")?["result"] == "warning")
+    #expect(finding("leftovers")?["message"]?.text?.string.contains(".marfa-\(child.pid)-3.tmp") == true)
+    #expect(finding("credential")?["result"] == "problem")
+    #expect(ran.json?["problems"] == 4)
+    let text = try await ill.run(["doctor", notes])
+    #expect(text.status == 4)
+    #expect(text.outText.contains("problem: \(notes): the directory is read-only. Make it writable"))
+  }
+}
