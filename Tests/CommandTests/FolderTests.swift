@@ -71,6 +71,16 @@ import TestSupport
     #expect(text.outText.contains("2 files to send"))
   }
 
+  @Test("C19.7 after a confirmed plan the push says what went, though its own scan made nothing new")
+  func saysWhatWent() async throws {
+    try scratch.write("Notes/One.md", "# One\n")
+    try scratch.write("Notes/Two.md", "# Two\n")
+    _ = try await json(["add", notes, "--folder", makeFolder()])
+    _ = try await json(["confirm", notes])
+    let push = try await program.run(["sync", notes])
+    #expect(push.outText.contains("sent: created 2, links and placements 2\n"), "\(push.outText)")
+  }
+
   @Test("C-S16 at a terminal YES confirms the first sync; an empty answer leaves it waiting, exit 0")
   func addAsks() async throws {
     try scratch.write("Notes/One.md", "# One\n")

@@ -1,5 +1,6 @@
 import Glibc
 import MarfaBase
+import Synchronization
 import Testing
 import TestSupport
 
@@ -122,5 +123,122 @@ import TestSupport
     let other = try await LocalServer(data: copy, program: program, port: true)
     let stats = try await program.run(["--json", "server"] + other.options)
     #expect(stats.json?["instance"]?["instance_id"]?.text == server.ready["instance_id"]?.text)
+  }
+
+  /// A folder over notes of these names, confirmed and not yet synced, at a server.
+  private func folder(_ program: MarfaFolders, _ count: Int) async throws -> String {
+    for number in 0..<count { try scratch.write("Notes/N\(number).md", "# Note \(number)\n") }
+    let notes = scratch.at("Notes")
+    let added = try await program.run([
+      "--json", "add", notes, "--create", "Notes", "--search", #"{"types":["core.note"]}"#, "--yes",
+    ])
+    try #require(added.status == 0, "\(added.errText)")
+    return notes
+  }
+
+  private func at(_ server: LocalServer) -> MarfaFolders {
+    var program = program
+    program.environment["MARFA_API_URL"] = server.url
+    program.environment["MARFA_API_KEY"] = server.key
+    return program
+  }
+
+  /// The notes a server holds, read into a store of its own.
+  private func titles(_ program: MarfaFolders, _ store: String) async throws -> [String] {
+    let filled = try await program.run(
+      ["--json", "device", "--db", scratch.at(store), "hydrate", "--types", "core.note", "--tier", "all"],
+      deadline: .seconds(300))
+    try #require(filled.status == 0, "\(filled.errText)")
+    let listed = try await program.run(["--json", "device", "--db", scratch.at(store), "items", "list"])
+    return (listed.json?.array ?? []).compactMap { $0["properties"]?["title"]?.text?.string }
+  }
+
+  @Test("N-S6 killed amid 1,000 writes and run again, the instance holds every acknowledged write once")
+  func killedAmidWrites() async throws {
+    let server = try await LocalServer(data: data, program: program, port: true)
+    // The address stays one while the instance behind it ends and starts.
+    let upstream = Mutex(server.url)
+    let posts = Atomic<Int>(0)
+    let proxy = try ScriptedServer(through: { upstream.withLock { $0 } }) { request in
+      if request.method == "POST", request.door == "/items" { posts.add(1, ordering: .relaxed) }
+      return nil
+    }
+    var program = at(server)
+    program.environment["MARFA_API_URL"] = proxy.url
+    let notes = try await folder(program, 1000)
+    let push = try program.start(["--json", "sync", notes])
+    push.endInput()
+    try await eventually("writes under way", within: .seconds(300)) {
+      posts.load(ordering: .relaxed) > 300 || push.status != nil
+    }
+    server.child.signal(SIGKILL)
+    _ = try await server.child.end()
+    let broken = try await push.end(within: .seconds(300))
+    #expect((broken.json?["drain"]?["undelivered"]?.int ?? 0) > 0, "it was killed amid them: \(broken.errText)")
+    let again = try await LocalServer(data: data, program: self.program, port: true)
+    upstream.withLock { $0 = again.url }
+    // What the client was told is taken is there, once.
+    let queue = try await program.run(["--json", "device", "--db", notes + "/.marfa/core.sqlite", "queue"])
+    let taken = (queue.json?.array ?? []).filter { $0["kind"] == "create_item" && $0["verdict"] == "accepted" }
+    #expect(!taken.isEmpty)
+    let before = try await titles(program, "before.sqlite")
+    #expect(Set(before).count == before.count)
+    let acknowledged = taken.compactMap { $0["body"]?["properties"]?["title"]?.text?.string }
+    #expect(Set(acknowledged).isSubset(of: Set(before)))
+    let rest = try await program.run(["--json", "sync", notes], deadline: .seconds(300))
+    #expect(rest.json?["drain"]?["undelivered"] == 0, "\(rest.errText)")
+    let after = try await titles(program, "after.sqlite")
+    #expect(after.count == 1000)
+    #expect(Set(after).count == 1000)
+    withExtendedLifetime((proxy, again)) {}
+  }
+
+  @Test("N-S10 an instance with nothing to do for 600 s leaves; one started on demand is told to")
+  func idleExit() async throws {
+    var fast = program
+    // 600 s are 2 s here.
+    fast.environment["MARFA_TEST_TIME"] = "300"
+    let child = try fast.start(["instance", "run", "--json", "--data", data, "--idle-exit", "600"])
+    let ran = try await child.end(within: .seconds(120))
+    #expect(ran.status == 0)
+    #expect(ran.jsonLines.count == 1)
+    let asked = try await program.run(["--json", "server", "--url", "local"])
+    try #require(asked.status == 0, "\(asked.errText)")
+    let status = try await program.run(["--json", "instance", "status"])
+    let pid = try #require(status.json?["pid"]?.int)
+    let words = (fileBytes("/proc/\(pid)/cmdline") ?? []).split(separator: 0).map {
+      String(decoding: $0, as: UTF8.self)
+    }
+    let option = try #require(words.firstIndex(of: "--idle-exit"))
+    #expect(words[option + 1] == "600")
+    _ = try await program.run(["instance", "stop"])
+  }
+
+  @Test("N-S11 a backup while writers work opens and holds a state between its start and its end")
+  func backupAmidWrites() async throws {
+    let server = try await LocalServer(data: data, program: program, port: true)
+    let program = at(server)
+    let notes = try await folder(program, 300)
+    func count(_ program: MarfaFolders) async throws -> Int {
+      try await program.run(["--json", "server"]).json?["stats"]?["active"]?.int ?? -1
+    }
+    let push = try program.start(["--json", "sync", notes])
+    push.endInput()
+    while push.status == nil, try await count(program) < 20 { continue }
+    let start = try await count(program)
+    let ran = try await program.run(["instance", "backup", scratch.at("copy"), "--data", data])
+    #expect(ran.status == 0, "\(ran.errText)")
+    let end = try await count(program)
+    let pushed = try await push.end(within: .seconds(300))
+    #expect(pushed.status == 0)
+    #expect(pushed.json?["drain"]?["undelivered"] == 0)
+    let opened = try await LocalServer(data: scratch.at("copy"), program: self.program, port: true)
+    let copy = at(opened)
+    let held = try await count(copy)
+    #expect(start <= held && held <= end, "\(start) \(held) \(end)")
+    let titles = try await titles(copy, "copy.sqlite")
+    #expect(titles.count == held)
+    #expect(Set(titles).count == held)
+    withExtendedLifetime((server, opened)) {}
   }
 }

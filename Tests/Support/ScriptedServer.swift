@@ -74,7 +74,7 @@ package final class ScriptedServer: Sendable {
   }
 
   private let listener: Int32
-  private let upstream: UInt16?
+  private let upstream: (@Sendable () -> String)?
   private let seen = Mutex<[Request]>([])
   private let answer: @Sendable (Request) -> Reply?
   /// Its address.
@@ -84,9 +84,15 @@ package final class ScriptedServer: Sendable {
   /// - Parameters:
   ///   - upstream: the address of the server what is not answered here goes to.
   ///   - answer: the answer to a request; nil lets it through. Called on threads of its own.
-  package init(upstream: String? = nil, _ answer: @escaping @Sendable (Request) -> Reply?) throws {
+  package convenience init(upstream: String? = nil, _ answer: @escaping @Sendable (Request) -> Reply?) throws {
+    let forward: (@Sendable () -> String)? = if let upstream { { upstream } } else { nil }
+    try self.init(through: forward, answer)
+  }
+
+  /// The same before a server whose address may change.
+  package init(through upstream: (@Sendable () -> String)?, _ answer: @escaping @Sendable (Request) -> Reply?) throws {
     self.answer = answer
-    self.upstream = upstream.flatMap { $0.split(separator: ":").last.flatMap { UInt16($0) } }
+    self.upstream = upstream
     let made = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
     var address = sockaddr_in()
     address.sin_family = sa_family_t(AF_INET)
@@ -139,8 +145,8 @@ package final class ScriptedServer: Sendable {
       var head = "HTTP/1.1 \(reply.status) Scripted\r\nConnection: close\r\nContent-Length: \(reply.body.count)\r\n"
       for line in reply.headers { head += line + "\r\n" }
       send(descriptor, Array((head + "\r\n").utf8) + (request.method == "HEAD" ? [] : reply.body))
-    } else if let upstream {
-      relay(request, descriptor, upstream)
+    } else if let port = upstream?().split(separator: ":").last.flatMap({ UInt16($0) }) {
+      relay(request, descriptor, port)
     }
   }
 

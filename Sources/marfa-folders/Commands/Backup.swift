@@ -20,7 +20,16 @@ func backUp(_ directory: PathBytes, _ session: Session) throws(MarfaError) {
 }
 
 /// Runs a program of the system and gives its exit status; 127 where it can't be started.
-func runTool(_ words: [String], _ paths: [PathBytes]) -> Int32 {
+/// - Parameter quiet: whether what it says goes nowhere.
+func runTool(_ words: [String], _ paths: [PathBytes], quiet: Bool = false) -> Int32 {
+  var actions = posix_spawn_file_actions_t()
+  posix_spawn_file_actions_init(&actions)
+  defer { posix_spawn_file_actions_destroy(&actions) }
+  if quiet {
+    for descriptor in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO] {
+      posix_spawn_file_actions_addopen(&actions, descriptor, "/dev/null", O_RDWR, 0)
+    }
+  }
   var attributes = posix_spawnattr_t()
   posix_spawnattr_init(&attributes)
   defer { posix_spawnattr_destroy(&attributes) }
@@ -34,7 +43,7 @@ func runTool(_ words: [String], _ paths: [PathBytes]) -> Int32 {
   argv.append(nil)
   defer { for pointer in argv { free(pointer) } }
   var pid: pid_t = 0
-  guard posix_spawnp(&pid, words[0], nil, &attributes, &argv, environ) == 0 else { return 127 }
+  guard posix_spawnp(&pid, words[0], &actions, &attributes, &argv, environ) == 0 else { return 127 }
   var status: Int32 = 0
   while waitpid(pid, &status, 0) < 0 {
     if errno != EINTR { return 127 }

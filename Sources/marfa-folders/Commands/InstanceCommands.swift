@@ -147,11 +147,14 @@ private func pairs(_ invocation: Invocation, _ option: String) throws(MarfaError
   options.listen = invocation.value("listen")?.string
   options.socket = invocation.value("socket").map { program.absolute(PathBytes($0)) }
   options.allowPublic = invocation.has("allow-public")
-  options.idleExitSeconds = invocation.number("idle-exit") ?? 0
+  let context = program.context()
+  if let seconds = invocation.number("idle-exit"), seconds > 0 {
+    // The server's own waits are the system's, so the scale of a test is laid over the option (C27.2).
+    options.idleExitSeconds = max(1, Int(context.clock.wait(milliseconds: Int64(min(seconds, 1 << 40)) * 1000) / 1000))
+  }
   if options.allowPublic, options.listen != nil {
     program.output.warning("this server speaks plain http; put a TLS proxy in front of it", always: true)
   }
-  let context = program.context()
   let answered: Bool
   do throws(InstanceFailure) {
     answered = try home.run(options, stop: program.stop, clock: context.clock, ids: context.ids) { ready in

@@ -13,6 +13,23 @@ struct DrainWords {
     return line
   }
 
+  /// What the server took, by kind: what an earlier scan queued is counted by no scan of this push, so this alone tells that
+  /// it went.
+  var sent: String? {
+    var counts: [String: Int] = [:]
+    for entry in drain.list("verdicts") where ["accepted", "merged"].contains(entry.words("verdict") ?? "") {
+      counts[entry.words("kind") ?? "", default: 0] += 1
+    }
+    let said = clauses([
+      (counts["create_item"] ?? 0, "created"), (counts["update_item"] ?? 0, "edited"),
+      (counts["delete_item"] ?? 0, "moved to the bin"), (counts["restore_item"] ?? 0, "restored"),
+      (counts["upload_blob"] ?? 0, "uploaded"),
+      (["create_edge", "update_edge", "delete_edge"].reduce(0) { $0 + (counts[$1] ?? 0) }, "links and placements"),
+      (["add_tag", "remove_tag"].reduce(0) { $0 + (counts[$1] ?? 0) }, "tags"),
+    ])
+    return said.map { "sent: \($0)" }
+  }
+
   /// Writes the server refused: each with what it said.
   var refused: [String] {
     drain.list("verdicts").filter { $0.words("verdict") == "refused" || $0.words("verdict") == "dead" }.map { entry in

@@ -26,6 +26,7 @@ struct PushWords {
     lines += pull.paused + pull.uncarried + merged(scan.flagged, pull.flagged)
     lines += merged(scan.embeds, pull.embeds) + scan.named
     lines.append(drain.counts)
+    if let sent = drain.sent { lines.append(sent) }
     lines += drain.refused + conflicts + drain.undelivered + drain.stopped + drain.unclaimed + drain.settled
     if let why = caughtUp.words("failed") { lines.append("could not catch up with the server: \(why)") }
     if push.json["pull"]?.isNull ?? true {

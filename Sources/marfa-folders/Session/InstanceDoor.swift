@@ -32,7 +32,7 @@ extension Program {
   }
 
   /// This program's own file.
-  private var executable: PathBytes {
+  var executable: PathBytes {
     guard let path = realpath("/proc/self/exe", nil) else { return "marfa-folders" }
     defer { free(path) }
     return PathBytes(bytes: UnsafeBufferPointer(start: path, count: strlen(path)).map { UInt8(bitPattern: $0) })

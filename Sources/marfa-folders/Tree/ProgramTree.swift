@@ -11,6 +11,6 @@ func commandTree() -> Command {
     options: globalOptions,
     commands: [addCommand(), pushCommand(), watchCommand()] + folderCommands() + stepCommands() + settingsCommands()
       + [logCommand(), conflictsCommand(), doctorCommand()] + signInCommands() + identityCommands() + [
-        instanceCommand(), deviceCommand(),
+        instanceCommand(), autostartCommand(), deviceCommand(),
       ])
 }
