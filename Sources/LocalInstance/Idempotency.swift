@@ -50,7 +50,9 @@ private struct Drawing {
     head += "\",\"properties\":".utf8
     let end = head.count + row.properties.count
     guard row.properties.count >= Drawing.least, body.count >= end, body.starts(with: head),
-      body[head.count..<end].elementsEqual(row.properties)
+      body.withUnsafeBytes({ bytes in
+        row.properties.withUnsafeBytes { bytes[head.count..<end].elementsEqual($0) }
+      })
     else { return nil }
     (item, version, cut) = (row.id, row.version, head.count)
   }

@@ -99,6 +99,9 @@ enum Schema {
     try database.execute("PRAGMA synchronous = FULL")
     try database.execute("PRAGMA busy_timeout = 5000")
     try database.execute("PRAGMA temp_store = MEMORY")
+    // Room for the upper pages of every index, and a log long enough that a page changed often is copied back seldom.
+    try database.execute("PRAGMA cache_size = -24000")
+    try database.execute("PRAGMA wal_autocheckpoint = 4000")
     let found = try database.one("PRAGMA user_version") { $0.int(0) } ?? 0
     let held = try database.one("SELECT count(*) FROM sqlite_schema") { $0.int(0) } ?? 0
     if found == number { return }

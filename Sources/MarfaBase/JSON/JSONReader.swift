@@ -152,9 +152,12 @@ private struct JSONReader {
     { at += 1 }
     if at < bytes.count, bytes[at] == UInt8(ascii: "\"") {
       at += 1
-      return Text(bytes: bytes[start..<(at - 1)])
+      return Text(bytes: Array(UnsafeBufferPointer(rebasing: bytes[start..<(at - 1)])))
     }
-    var out = Array(bytes[start..<at])
+    var out: [UInt8] = []
+    // Most texts are a little longer than what stands before their first escape: one room for all of it.
+    out.reserveCapacity(max(64, 2 * (at - start)))
+    out.append(contentsOf: UnsafeBufferPointer(rebasing: bytes[start..<at]))
     while true {
       guard at < bytes.count else { throw refused("a string that does not end") }
       let byte = bytes[at]
@@ -167,11 +170,15 @@ private struct JSONReader {
         try escape(into: &out)
       case 0..<0x20: throw refused("a control character in a string")
       case 0..<0x80:
-        out.append(byte)
-        at += 1
+        // Plain bytes are taken by the run.
+        let start = at
+        while at < bytes.count, bytes[at] != UInt8(ascii: "\""), bytes[at] != UInt8(ascii: "\\"), bytes[at] >= 0x20,
+          bytes[at] < 0x80
+        { at += 1 }
+        out.append(contentsOf: UnsafeBufferPointer(rebasing: bytes[start..<at]))
       default:
         let length = try scalarLength()
-        out.append(contentsOf: bytes[at..<(at + length)])
+        out.append(contentsOf: UnsafeBufferPointer(rebasing: bytes[at..<(at + length)]))
         at += length
       }
     }

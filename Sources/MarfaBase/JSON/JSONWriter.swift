@@ -76,9 +76,20 @@ extension JSON {
   /// surrogates as `\udXXX`; bytes that are no text as U+FFFD; everything else as it is.
   public static func appendString(_ text: Text, to out: inout [UInt8]) {
     out.append(UInt8(ascii: "\""))
-    let bytes = text.bytes
+    text.bytes.withUnsafeBufferPointer { appendEscaped($0, to: &out) }
+    out.append(UInt8(ascii: "\""))
+  }
+
+  private static func appendEscaped(_ bytes: UnsafeBufferPointer<UInt8>, to out: inout [UInt8]) {
     var at = 0
     while at < bytes.count {
+      // What stands for itself is taken by the run.
+      let start = at
+      while at < bytes.count, bytes[at] >= 0x20, bytes[at] < 0x80, bytes[at] != UInt8(ascii: "\""),
+        bytes[at] != UInt8(ascii: "\\")
+      { at += 1 }
+      if at > start { out.append(contentsOf: UnsafeBufferPointer(rebasing: bytes[start..<at])) }
+      guard at < bytes.count else { return }
       let byte = bytes[at]
       switch byte {
       case UInt8(ascii: "\""): out += "\\\"".utf8
@@ -101,7 +112,7 @@ extension JSON {
       default:
         let length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2
         if at + length <= bytes.count, String(validating: bytes[at..<(at + length)], as: UTF8.self) != nil {
-          out += bytes[at..<(at + length)]
+          out.append(contentsOf: UnsafeBufferPointer(rebasing: bytes[at..<(at + length)]))
           at += length - 1
         } else {
           out += [0xEF, 0xBF, 0xBD]
@@ -109,7 +120,6 @@ extension JSON {
       }
       at += 1
     }
-    out.append(UInt8(ascii: "\""))
   }
 
   private static func appendHex(_ byte: UInt8, to out: inout [UInt8]) {

@@ -171,7 +171,8 @@ public final class Database {
     depth += 1
     defer { depth -= 1 }
     let outer = depth == 1 && !isInTransaction
-    try execute(outer ? "BEGIN IMMEDIATE" : "SAVEPOINT level\(depth)")
+    // Kept statements: to parse these anew each time would cost more than to run them.
+    try run(outer ? "BEGIN IMMEDIATE" : "SAVEPOINT level\(depth)")
     let value: Value
     do throws(Failure) {
       value = try work()
@@ -183,7 +184,7 @@ public final class Database {
       throw error
     }
     do throws(SQLiteError) {
-      try execute(outer ? "COMMIT" : "RELEASE level\(depth)")
+      try run(outer ? "COMMIT" : "RELEASE level\(depth)")
     } catch {
       if outer, isInTransaction { try? execute("ROLLBACK") }
       throw error

@@ -50,15 +50,20 @@ public struct EntityID: Hashable, Comparable, Sendable, CustomStringConvertible 
   public var text: Text { Text(bytes: bytes) }
 
   private var bytes: [UInt8] {
-    let digits = Array("0123456789abcdef".utf8)
-    var out: [UInt8] = []
-    out.reserveCapacity(36)
-    for index in 0..<32 {
-      if index == 8 || index == 12 || index == 16 || index == 20 { out.append(UInt8(ascii: "-")) }
-      let half = index < 16 ? high : low
-      out.append(digits[Int(half >> UInt64(60 - 4 * (index % 16)) & 15)])
+    [UInt8](unsafeUninitializedCapacity: 36) { out, count in
+      var place = 0
+      for index in 0..<32 {
+        if index == 8 || index == 12 || index == 16 || index == 20 {
+          out[place] = UInt8(ascii: "-")
+          place += 1
+        }
+        let half = index < 16 ? high : low
+        let digit = UInt8(truncatingIfNeeded: half >> UInt64(60 - 4 * (index % 16)) & 15)
+        out[place] = digit < 10 ? 0x30 + digit : 0x57 + digit
+        place += 1
+      }
+      count = 36
     }
-    return out
   }
 
   /// Whether version and variant are those of a UUIDv7.

@@ -7,7 +7,12 @@ public struct Timestamp: Hashable, Comparable, Sendable, CustomStringConvertible
   public init(milliseconds: Int64) { self.milliseconds = milliseconds }
 
   /// RFC 3339 in UTC with milliseconds: `2031-02-03T04:05:06.000Z`.
-  public var description: String {
+  public var description: String { String(decoding: bytes, as: UTF8.self) }
+
+  /// The description as text.
+  public var text: Text { Text(bytes: bytes) }
+
+  private var bytes: [UInt8] {
     var day = milliseconds / 86_400_000
     var rest = milliseconds % 86_400_000
     if rest < 0 {
@@ -15,16 +20,34 @@ public struct Timestamp: Hashable, Comparable, Sendable, CustomStringConvertible
       day -= 1
     }
     let (year, month, date) = Timestamp.civil(day)
-    func padded(_ value: Int64, _ width: Int) -> String {
-      let text = String(value)
-      return String(repeating: "0", count: max(0, width - text.count)) + text
+    var out: [UInt8] = []
+    out.reserveCapacity(24)
+    /// Digits with leading zeros; a year outside four digits is written whole, its sign counted.
+    func append(_ value: Int64, _ width: Int, then mark: Unicode.Scalar) {
+      if value >= 0, value < 10_000 {
+        var scale: Int64 = 1
+        for _ in 1..<width { scale *= 10 }
+        if value >= scale * 10 { scale *= 10 }
+        while scale > 0 {
+          out.append(UInt8(0x30 + value / scale % 10))
+          scale /= 10
+        }
+      } else {
+        let text = String(value)
+        for _ in text.utf8.count..<max(width, text.utf8.count) { out.append(0x30) }
+        out += text.utf8
+      }
+      out.append(UInt8(ascii: mark))
     }
-    return "\(padded(year, 4))-\(padded(month, 2))-\(padded(date, 2))T\(padded(rest / 3_600_000, 2)):"
-      + "\(padded(rest / 60_000 % 60, 2)):\(padded(rest / 1000 % 60, 2)).\(padded(rest % 1000, 3))Z"
+    append(year, 4, then: "-")
+    append(month, 2, then: "-")
+    append(date, 2, then: "T")
+    append(rest / 3_600_000, 2, then: ":")
+    append(rest / 60_000 % 60, 2, then: ":")
+    append(rest / 1000 % 60, 2, then: ".")
+    append(rest % 1000, 3, then: "Z")
+    return out
   }
-
-  /// The description as text.
-  public var text: Text { Text(description) }
 
   /// Year, month and day of a day number since the epoch (proleptic Gregorian).
   public static func civil(_ day: Int64) -> (year: Int64, month: Int64, day: Int64) {
