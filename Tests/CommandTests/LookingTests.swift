@@ -87,7 +87,13 @@ import TestSupport
       try scratch.write("Notes/Plan.md", text[..<head] + "# Plan\n\n\(mine)\n")
       let push = try await program.run(["sync", notes])
       #expect(push.status == 0, "\(push.errText)")
-      _ = try await json(["sync", notes])
+      // C19.9: once, the file and the file its text went to.
+      let said = push.outText.split(separator: "\n").filter { $0.contains("conflicted: ") }
+      #expect(said.count == 1, "\(push.outText)")
+      #expect(said.first?.contains("update item of Plan.md") == true)
+      let copy = scratch.files("Notes").first { $0 != "Plan.md" } ?? "no file"
+      #expect(said.first?.contains("went to \(copy)") == true, "\(push.outText)")
+      #expect(!(try await program.run(["sync", notes])).outText.contains("conflicted: "))
     }
     #expect(try await json(["conflicts", notes]) == [])
     try await collide("theirs", "mine")
@@ -141,6 +147,39 @@ import TestSupport
     #expect(text.contains("and 30 more"))
     let all = try await program.run(["status", notes, "--all"]).outText
     #expect(all.split(separator: "\n").filter { $0.contains(".md") }.count == 40)
+  }
+
+  @Test("C-S42 a conflict on an item that is no file here is not said, then or later")
+  func conflictElsewhere() async throws {
+    try scratch.write("Notes/One.md", "---\ntags: [here]\n---\n# One\n")
+    _ = try await json([
+      "add", notes, "--create", "Notes", "--search",
+      #"{"types":["core.note"],"filter":"tags contains \"here\""}"#, "--yes",
+    ])
+    let other = ["device", "--db", scratch.at("other.sqlite")]
+    _ = try await json(other + ["hydrate", "--types", "core.note", "--tier", "all"])
+    let made = try await json(
+      other + ["items", "create", "--type", "core.note", "--properties", #"{"title":"Away","body":"first"}"#])
+    let id = try #require(made["item_id"]?.text?.string)
+    _ = try await json(other + ["drain"])
+    _ = try await json(["sync", notes])
+    #expect(scratch.files("Notes") == ["One.md"])
+    let mine = ["device", "--db", notes + "/.marfa/core.sqlite"]
+    func edit(_ device: [String], _ body: String) async throws {
+      let properties: JSON = ["body": .string(Text(body))]
+      _ = try await json(device + ["items", "update", id, "--version", "1", "--properties", properties.compact])
+    }
+    try await edit(mine, "mine")
+    try await edit(other, "theirs")
+    _ = try await json(other + ["drain"])
+    let push = try await program.run(["sync", notes])
+    #expect(push.status == 0, "\(push.errText)")
+    #expect(!push.outText.contains("conflicted"), "\(push.outText)")
+    let queue = try await json(mine + ["queue"])
+    #expect(queue.array?.contains { $0["verdict"] == "conflicted" } == true, "\(queue.compact)")
+    #expect(!(try await program.run(["sync", notes])).outText.contains("conflicted"))
+    #expect(scratch.files("Notes") == ["One.md"])
+    #expect(try await json(["conflicts", notes]) == [])
   }
 
   @Test("N-S23 doctor names a low inotify limit, a skewed clock, a read-only directory and a stale temporary file")

@@ -425,4 +425,32 @@ extension ScriptedServer {
     #expect(server.requests.isEmpty)
     #expect(scratch.files().isEmpty)
   }
+
+  @Test("K-S31 a locked keyring: reading the key is no_keychain, and is not taken for none kept")
+  func lockedKeyring() async throws {
+    let session = try await SessionBus(home: scratch.path)
+    let script = SignInScript()
+    let server = try script.server()
+    let program = session.program(program)
+    let kept = try await program.run(["--json", "keys", "keep", "--url", server.url, "--key", "marfa_k1_good"])
+    try #require(kept.status == 0, "\(kept.errText)")
+    let lock = try ChildProcess(
+      [
+        "dbus-send", "--session", "--print-reply", "--dest=org.freedesktop.secrets", "/org/freedesktop/secrets",
+        "org.freedesktop.Secret.Service.Lock", "array:objpath:/org/freedesktop/secrets/collection/login",
+      ], environment: ["PATH": "/usr/bin:/bin", "DBUS_SESSION_BUS_ADDRESS": session.address])
+    try #require(try await lock.end().status == 0)
+    let before = server.requests.count
+    for words in [["keys", "current"], ["login", "--no-browser"], ["logout"], ["keys", "forget"]] {
+      let ran = try await program.run(["--json"] + words + ["--url", server.url])
+      #expect(ran.status == 4, "\(words): \(ran.errText)")
+      #expect(ran.code == "no_keychain", "\(words)")
+      #expect(ran.message.contains("locked"), "\(words): \(ran.message)")
+    }
+    #expect(server.requests.count == before)
+    // Given by hand it is not asked for.
+    let given = try await program.run(["--json", "server", "--url", server.url, "--key", "marfa_k1_good"])
+    #expect(given.status == 0, "\(given.errText)")
+    try await session.end()
+  }
 }

@@ -30,10 +30,10 @@ func pushCommand() -> Command {
       let wait = unsentWait(push)
       if let wait, waits, session.context.scheduler.wait(seconds: wait, program) {
         // P6.3: what went is said as it went; the last round is the answer.
-        if !program.output.json { program.output.lines(words(push)) }
+        if !program.output.json { program.output.lines(words(push, work, directory)) }
         continue
       }
-      program.output.answer(push.json, words(push))
+      program.output.answer(push.json, words(push, work, directory))
       // C16.6: a report that was printed leaves by 0, but for a rate limit that was not waited out.
       return wait == nil || program.stop.isSet ? 0 : 3
     }
@@ -56,14 +56,27 @@ extension Scheduler {
   }
 }
 
-private func words(_ push: FolderPush) -> [String] {
-  PushWords(push: Report(push.json), conflicts: push.drain.conflicts.map(conflictWords)).lines
+private func words(_ push: FolderPush, _ work: FolderWork, _ directory: PathBytes) -> [String] {
+  // The pull of the same push may have made the copy a file already (C19.9).
+  let paths: [String?] =
+    push.drain.conflicts.isEmpty
+    ? []
+    : ((try? work.reading(directory) { folder in
+      try push.drain.conflicts.map { conflict in
+        try conflict.copy.flatMap { try folder.store.binding(of: $0) }.map { $0.path.description }
+      }
+    }) ?? [])
+  let conflicts = push.drain.conflicts.enumerated().map { index, conflict in
+    conflictWords(conflict, file: index < paths.count ? paths[index] : nil)
+  }
+  return PushWords(push: Report(push.json), conflicts: conflicts).lines
 }
 
 /// An edit whose text went to a conflicted copy (C19.9).
-func conflictWords(_ conflict: ConflictedEdit) -> String {
+/// - Parameter file: the file the text went to, where it is one here.
+func conflictWords(_ conflict: ConflictedEdit, file: String? = nil) -> String {
   let kind = conflict.kind.replacing("_", with: " ")
-  let target = conflict.copy.map { "the item \($0), which is no file here yet" } ?? "a copy"
+  let target = file ?? conflict.copy.map { "the item \($0), which is no file here yet" } ?? "a copy"
   return "conflicted: the \(kind) of \(conflict.path) met another edit; its text went to \(target)"
 }
 
