@@ -426,6 +426,28 @@ extension ScriptedServer {
     #expect(scratch.files().isEmpty)
   }
 
+  @Test("C2.4 a credential given by hand is never exchanged for the kept one")
+  func givenStays() async throws {
+    let session = try await SessionBus(home: scratch.path)
+    let script = SignInScript()
+    let server = try script.server()
+    let program = session.program(program)
+    try #require(try await signIn(program, server).status == 0)
+    script.change { $0.taken = ["marfa_at_1"] }
+    var given = program
+    given.environment["MARFA_API_URL"] = server.url
+    given.environment["MARFA_API_KEY"] = "marfa_k1_bad"
+    let before = server.requests.count
+    let ran = try await given.run(["--json", "server"])
+    #expect(ran.status == 5)
+    #expect(ran.code == "unauthorized")
+    #expect(
+      server.requests.dropFirst(before).compactMap { $0.header("authorization") } == ["Bearer marfa_k1_bad"])
+    #expect(server.refreshes == 0)
+    #expect(try await program.run(["--json", "server"]).status == 0)
+    try await session.end()
+  }
+
   @Test("K-S31 a locked keyring: reading the key is no_keychain, and is not taken for none kept")
   func lockedKeyring() async throws {
     let session = try await SessionBus(home: scratch.path)

@@ -113,7 +113,7 @@ private func person(
   session.warnOfClearText(address)
   let connection = ServerConnection(
     endpoint: Endpoint(baseURL: address.base, origin: address.origin, credential: credential.credential),
-    credentials: session.kept, context: session.context)
+    credentials: session.renewing, context: session.context)
   connection.stop = session.program.stop
   let doors = try SignInDoors(of: address, in: session)
   guard let userInfo = doors.userInfo, userInfo.hasPrefix(address.base) else { return nil }
@@ -148,7 +148,7 @@ private func credentialLine(_ said: JSONObject, _ credential: Session.NamedCrede
   if description.isOurs {
     let connection = ServerConnection(
       endpoint: Endpoint(baseURL: address.base, origin: address.origin, credential: credential?.credential),
-      credentials: session.kept, context: session.context)
+      credentials: session.renewing, context: session.context)
     connection.stop = session.program.stop
     health = try openRead("/health", connection, session)
     if credential != nil {

@@ -63,6 +63,6 @@ struct DeviceStore {
     let endpoint = try server()
     return try OpenStore.open(
       path: path, context: session.context, role: reads || self.reads ? .reader : .writer, endpoint: endpoint,
-      credentials: session.kept, stop: session.program.stop)
+      credentials: session.renewing, stop: session.program.stop)
   }
 }

@@ -12,7 +12,8 @@ struct FolderWork {
     folders = Folders(
       context: session.context,
       registry: session.program.registryFile.map { FolderWork.registry($0, session.context) },
-      endpoint: endpoint, credentials: session.kept, door: FolderWork.door(session.context), stop: session.program.stop)
+      endpoint: endpoint, credentials: session.renewing, door: FolderWork.door(session.context),
+      stop: session.program.stop)
   }
 
   /// The machine's list. No other folder's directory is waited on (P2.4), and an entry whose store this build cannot read
@@ -68,7 +69,7 @@ struct FolderWork {
   /// A connection to the same server, for a call that touches no folder.
   func connection() -> ServerConnection {
     let connection = ServerConnection(
-      endpoint: folders.endpoint, credentials: session.kept, context: session.context)
+      endpoint: folders.endpoint, credentials: session.renewing, context: session.context)
     connection.stop = session.program.stop
     return connection
   }

@@ -53,13 +53,21 @@ final class SecretKeychain: Keychain {
     } catch { throw MarfaError(error) }
     switch renewal {
     case .use(let entry): return entry.credential
-    case .nothing, .left: return nil
-    case .ended: throw MarfaError(.signedOut, "the sign-in to \(origin) has ended; 'login' starts another")
+    case .nothing:
+      // K16.6: a token that is refused and kept no more was ended by another process; a key in its place would be used.
+      if let refused, refused.hasPrefix("marfa_at_"), try entry(for: origin) == nil { throw signedOut(origin) }
+      return nil
+    case .left: return nil
+    case .ended: throw signedOut(origin)
     case .dropped(let error):
       throw MarfaError(
         .noKeychain, "the sign-in to \(origin) was renewed and could not be kept, so it has ended: \(error.description)"
       )
     }
+  }
+
+  private func signedOut(_ origin: String) -> MarfaError {
+    MarfaError(.signedOut, "the sign-in to \(origin) has ended; 'login' starts another")
   }
 
   /// Spends the refresh token, after the root was read without it (K16.5).

@@ -93,6 +93,15 @@ struct Session {
     return NamedCredential(credential: entry.credential, from: "keychain", kept: entry)
   }
 
+  /// Where a refused credential is renewed: the credential store, but for one given by option or environment, which is
+  /// answered for by who gave it (C2.4, C2.5).
+  var renewing: (any CredentialStore)? {
+    let isGiven =
+      invocation.has("key-file") || program.variable("MARFA_API_KEY") != nil
+      || invocation.value("key").map { !Terminal.trimmed($0).isEmpty } ?? false
+    return isGiven ? nil : kept
+  }
+
   /// The key of `--key` or `--key-file`; nil where neither is given.
   func givenKey() throws(MarfaError) -> String? {
     if let path = invocation.value("key-file") {
@@ -161,7 +170,7 @@ struct Session {
   /// A connection with server and credential.
   func connection() throws(MarfaError) -> ServerConnection {
     let (endpoint, _) = try endpoint()
-    let connection = ServerConnection(endpoint: endpoint, credentials: kept, context: context)
+    let connection = ServerConnection(endpoint: endpoint, credentials: renewing, context: context)
     connection.stop = program.stop
     return connection
   }
