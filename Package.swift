@@ -53,6 +53,10 @@ let package = Package(
       name: "simulate",
       dependencies: ["FolderSync", "MarfaCopy", "LocalInstance", "MarfaBase", "TestSupport"],
       path: "Tests/Simulation", swiftSettings: strict),
+    .executableTarget(
+      name: "bench",
+      dependencies: ["FolderSync", "MarfaCopy", "MarfaBase", "TestSupport", "CPosix"],
+      path: "Tests/Benchmarks", swiftSettings: strict),
     .testTarget(
       name: "MarfaBaseTests", dependencies: ["MarfaBase", "TestSupport"], swiftSettings: strict),
     .testTarget(
