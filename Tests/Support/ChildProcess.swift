@@ -135,7 +135,7 @@ package final class ChildProcess: Sendable {
   /// Waits until `condition` holds of it.
   /// - Throws: `ScratchError` with all it printed where the deadline passes first.
   package func wait(
-    _ what: String, within deadline: Duration = .seconds(20), until condition: (ChildProcess) -> Bool
+    _ what: String, within deadline: Duration = .seconds(120), until condition: (ChildProcess) -> Bool
   ) async throws {
     let end = ContinuousClock.now + deadline
     while !condition(self) {
@@ -149,14 +149,14 @@ package final class ChildProcess: Sendable {
   }
 
   /// Waits until it printed a text on either stream.
-  package func shows(_ text: String, within deadline: Duration = .seconds(20)) async throws {
+  package func shows(_ text: String, within deadline: Duration = .seconds(120)) async throws {
     try await wait("'\(text)'", within: deadline) {
       String(decoding: $0.out, as: UTF8.self).contains(text) || String(decoding: $0.err, as: UTF8.self).contains(text)
     }
   }
 
   /// Waits for its end.
-  package func end(within deadline: Duration = .seconds(60)) async throws -> Ran {
+  package func end(within deadline: Duration = .seconds(120)) async throws -> Ran {
     try await wait("its end", within: deadline) { $0.status != nil }
     return state.withLock { Ran(status: $0.status ?? -1, out: $0.out, err: $0.err) }
   }
@@ -194,7 +194,7 @@ package enum Thread {
 /// Waits until `condition` holds.
 /// - Throws: `ScratchError` where the deadline passes first.
 package func eventually(
-  _ what: String, within deadline: Duration = .seconds(20), _ condition: () throws -> Bool
+  _ what: String, within deadline: Duration = .seconds(120), _ condition: () throws -> Bool
 ) async throws {
   let end = ContinuousClock.now + deadline
   while try !condition() {

@@ -47,7 +47,7 @@ package struct MarfaFolders: Sendable {
 
   /// Runs it to its end.
   package func run(
-    _ arguments: [String], input: String? = nil, deadline: Duration = .seconds(60)
+    _ arguments: [String], input: String? = nil, deadline: Duration = .seconds(120)
   ) async throws -> Ran {
     let child = try start(arguments)
     if let input { child.send(input) }
