@@ -1,4 +1,5 @@
 import MarfaBase
+import MarfaCopy
 import Testing
 
 @testable import FolderSync

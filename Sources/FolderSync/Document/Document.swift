@@ -1,4 +1,5 @@
 import MarfaBase
+import MarfaCopy
 
 /// A document's file as read: what its lines name, and where they stand. A value; no I/O.
 ///

@@ -1,4 +1,5 @@
 import MarfaBase
+import MarfaCopy
 
 extension Document {
   /// Reads a document's bytes (F7, F8, F10).

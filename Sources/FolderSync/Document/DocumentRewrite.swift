@@ -1,4 +1,5 @@
 import MarfaBase
+import MarfaCopy
 
 extension Document {
   /// The bytes of a new file (F7.26), checked by reading them back (F7.35).

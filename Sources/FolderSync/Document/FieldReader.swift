@@ -1,4 +1,5 @@
 import MarfaBase
+import MarfaCopy
 
 /// Sorts frontmatter lines into own fields, id and version, edges and properties (F7.1 to F7.4), and judges own fields
 /// (F7.22, F7.23).

@@ -11,7 +11,8 @@ extension FolderEngine {
         row.id,
         ItemEdit(
           properties: edit.properties, mode: edit.replaces ? .replace : .merge, version: edit.version,
-          readAtVersion: edit.readThere, type: edit.retype, tier: edit.tier, occurredAt: edit.occurredAt?.text))
+          readAtVersion: edit.readThere, type: edit.retype, tier: edit.tier, occurredAt: edit.occurredAt?.text
+        ).ofFile)
       try store.link(FolderWrite(id: queued.id, item: row.id, role: .edit, detail: Text(decision.showed.digest.hex)))
       if let line = decision.spends { binding.spent.append(SpentLine(line: line, write: queued.id)) }
     }

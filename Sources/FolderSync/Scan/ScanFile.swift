@@ -1,4 +1,5 @@
 import MarfaBase
+import MarfaCopy
 
 /// One file of a scan as it is read and decided.
 struct ScanFile {

@@ -84,7 +84,9 @@ extension ScanPass {
           if let lost { try endLost(lost, at: file.path) }
           let queued = try folder.copy.queue.createItem(
             ItemDraft(
-              id: id, type: type, properties: properties, tier: own.tier, occurredAt: fields.occurredAt?.text))
+              id: id, type: type, properties: properties, tier: own.tier, occurredAt: fields.occurredAt?.text
+            )
+            .ofFile)
           try folder.store.link(
             FolderWrite(id: queued.id, item: id, role: .create, detail: Text(made.showed?.digest.hex ?? "")))
           try tagAndPlace(id, tags: tags, archived: own.state == "archived", binding: made)
@@ -149,7 +151,8 @@ extension ScanPass {
           let queued = try folder.copy.queue.createItem(
             ItemDraft(
               id: id, type: facts.fileType(of: file.path), properties: properties,
-              tier: defaults.tier ?? facts.search.tier, upload: upload.id))
+              tier: defaults.tier ?? facts.search.tier, upload: upload.id
+            ).ofFile)
           try folder.store.link(FolderWrite(id: queued.id, item: id, role: .create))
           try tagAndPlace(id, tags: Set(defaults.tags), archived: false, binding: made)
         }
@@ -213,7 +216,7 @@ extension ScanPass {
             upload = queued.id
           }
           let queued = try folder.copy.queue.updateItem(
-            row.id, ItemEdit(properties: properties, mode: .merge, version: row.version, upload: upload))
+            row.id, ItemEdit(properties: properties, mode: .merge, version: row.version, upload: upload).ofFile)
           try folder.store.link(FolderWrite(id: queued.id, item: row.id, role: .edit))
           try record(planned, placing: places ? row : nil)
         }

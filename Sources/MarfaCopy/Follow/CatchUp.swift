@@ -12,10 +12,11 @@ enum RunEnd: Sendable {
 
 extension WorkingCopy {
   /// Takes every event from the cursor to the head (device chapter 6). Both catalogs are read first (D15.1).
+  /// - Parameter triesNames: whether names of bodies that wait are tried at its end (D95.3); a drain does so itself.
   /// - Throws: `no_cursor`, `hydration_incomplete` and `copy_expired` for a copy that cannot be caught up;
   ///   `stream_incomplete` for a stream that ended before its live marker, the cursor at the last event taken.
   @discardableResult
-  package func catchUp() throws(MarfaError) -> CatchUpReport {
+  package func catchUp(triesNames: Bool = true) throws(MarfaError) -> CatchUpReport {
     try requireWriter()
     try checkStop()
     let certificate = try requireCertificate()
@@ -25,6 +26,7 @@ extension WorkingCopy {
     let taker = EventTaker(
       copy: self, slice: slice, certificate: certificate, generation: try store.int(.copyGeneration) ?? 0)
     try replay(taker, certificate)
+    if triesNames { try bodies.tryNames() }
     return CatchUpReport(applied: taker.applied, skipped: taker.skipped, cursor: taker.cursor, reachedHead: true)
   }
 

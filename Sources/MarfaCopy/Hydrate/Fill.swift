@@ -58,6 +58,7 @@ extension WorkingCopy {
       try store.set(.hydrateState, nil)
       try fill(slice, inPlaceOnly: false, again: true, &report)
     }
+    try bodies.tryNames()
     return report
   }
 

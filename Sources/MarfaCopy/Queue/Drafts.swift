@@ -23,6 +23,8 @@ package struct ItemDraft: Sendable {
   package var version: Int?
   /// The queued upload of the bytes it names: it waits for it (Q4.5).
   package var upload: EntityID?
+  /// Whether the edges its body names are queued with it (D88.1); a folder's own sync of a file queues them itself.
+  package var bodyEdges = true
 
   package init(
     id: EntityID? = nil, type: Text, properties: JSONObject = JSONObject(), tags: [Text] = [], tier: Text? = nil,
@@ -75,6 +77,8 @@ package struct ItemEdit: Sendable {
   package var clearOccurredAt: Bool
   /// The queued upload of the bytes it names.
   package var upload: EntityID?
+  /// Whether the edges its body names are queued with it (D88.1); a folder's own sync of a file queues them itself.
+  package var bodyEdges = true
 
   package init(
     properties: JSONObject = JSONObject(), mode: Mode = .merge, clearProperties: [Text] = [], version: Int?,
@@ -119,4 +123,22 @@ package struct EdgeDraft: Sendable {
 package protocol DrainObserver: AnyObject {
   /// A write got a verdict, or was sent without one.
   func settled(_ write: QueuedWrite, _ entry: DrainReport.Entry) throws(MarfaError)
+}
+
+extension ItemDraft {
+  /// As a folder queues a file: it finds the edges of the body itself (D88.1).
+  package var ofFile: ItemDraft {
+    var draft = self
+    draft.bodyEdges = false
+    return draft
+  }
+}
+
+extension ItemEdit {
+  /// As a folder queues a file's edit.
+  package var ofFile: ItemEdit {
+    var edit = self
+    edit.bodyEdges = false
+    return edit
+  }
 }

@@ -19,7 +19,8 @@ extension WriteQueue {
     try takeBack()
     let owed = try table.count("owed_read = 1 OR landed IS NOT NULL")
     let unanswered = try table.count("verdict IS NULL")
-    guard owed + unanswered > 0 else { return DrainReport() }
+    let names = try copy.bodies.hasWaiting()
+    guard owed + unanswered > 0 || names else { return DrainReport() }
     return try Drain(self, observer).run()
   }
 
@@ -105,6 +106,8 @@ final class Drain {
       try environmental(error)
     }
     if mayGoOn { try readOwedFirst() }
+    // Names that wait are asked before anything is sent, and their edges go in this pass (D95.3).
+    if mayGoOn { try copy.bodies.tryNames() }
     let synchronous = try lazily()
     defer { try? store.database.execute("PRAGMA synchronous = \(synchronous)") }
     try loadPending()

@@ -37,7 +37,7 @@ extension Drain {
       }
     }
     if order.count > Drain.fewReads {
-      do throws(MarfaError) { _ = try copy.catchUp() } catch {
+      do throws(MarfaError) { _ = try copy.catchUp(triesNames: false) } catch {
         // A stream that ended early met what it met; the rest is read.
         if error.code != .streamIncomplete { try environmental(error) }
         if !mayGoOn { return }
@@ -170,6 +170,7 @@ extension Drain {
       try table.update(moved)
     }
     try reorder(landed)
+    try copy.bodies.moved(from: minted, to: landed)
     try store.read { try store.database.run("UPDATE OR REPLACE pin SET item = ? WHERE item = ?", landed, minted) }
     // Outside the slice it is the pin, moved only now, that holds the row.
     if try copy.isPinned(landed) { try store.take(server: row) }

@@ -67,6 +67,7 @@ extension Drain {
     counted.insert(write.seq)
     switch outcome {
     case .success(let verdict, let answer, let replayed): try accept(write, verdict, answer, replayed)
+    case .refused(_, let answer?) where try isBodyDuplicate(write, answer): try leave(write)
     case .refused(let code, let answer):
       try decide(write, .refused, code, answer, owes: true) { _ in }
     case .landed(let code, let answer, let row):
@@ -106,8 +107,43 @@ extension Drain {
       settled.conflictedCopyID = resolution?["conflicted_copy_id"]?.text.flatMap { EntityID($0) }
       if lands { settled.landedID = answeredID }
     }
+    if verdict == .conflicted, write.kind == .updateItem { try loseBody(of: write, fields) }
     if movesView(write) { movedView = true }
     if lands { try readLanding(write.id) }
+  }
+
+  // MARK: Edges of bodies
+
+  /// Whether a body's edge was refused because the edge exists (D93.1, Q67.2).
+  private func isBodyDuplicate(_ write: QueuedWrite, _ answer: JSON) throws(MarfaError) -> Bool {
+    guard write.kind == .createEdge, answer["error"]?["details"]?["constraint"]?.text == "duplicate" else {
+      return false
+    }
+    return try copy.bodies.made(write.id)
+  }
+
+  /// Takes a write out of the queue: what it asked for is there, and comes by the event log.
+  private func leave(_ write: QueuedWrite) throws(MarfaError) {
+    try store.transaction {
+      try table.remove(write)
+      try queue.reproject(write)
+    }
+    report.answered += 1
+    wake(write.id)
+  }
+
+  /// A body that lost takes the edge writes made from it out of the queue unsent (D94.1, Q67.1).
+  private func loseBody(of write: QueuedWrite, _ fields: [Text]) throws(MarfaError) {
+    guard let item = write.itemID else { return }
+    let catalog = try store.catalog()
+    let row = try store.item(item)
+    let field = catalog.bodyField(of: write.body?["type"]?.text ?? row?.type ?? "")
+    guard write.bodyProperties?[field] != nil, fields.isEmpty || fields.contains(field) else { return }
+    let taken = try store.transaction { try copy.bodies.lost(write.id, of: item) }
+    for lost in taken {
+      counted.insert(lost.seq)
+      wake(lost.id)
+    }
   }
 
   /// Whether an accepted write changed what the copy may read.

@@ -3,10 +3,11 @@ import MarfaBase
 /// Queueing writes of edges, judged against what is shown first (Q64).
 extension WriteQueue {
   /// Queues a new edge; it shows at once from both ends.
+  /// - Parameter more: writes it cannot go without, beside the creates of its ends.
   /// - Throws: `validation` under the server's code, `invalid` where the copy does not hold the source (D44.2),
   ///   `hydration_incomplete` during a fill.
   @discardableResult
-  package func createEdge(_ draft: EdgeDraft) throws(MarfaError) -> QueuedWrite {
+  package func createEdge(_ draft: EdgeDraft, waitingOn more: [EntityID] = []) throws(MarfaError) -> QueuedWrite {
     try queueing {
       try requireWholeForEdges()
       let catalog = try store.catalog()
@@ -33,7 +34,7 @@ extension WriteQueue {
             ("properties", .object(draft.properties)),
           ])
         ).write())
-      return try append(write)
+      return try append(write, waitingOn: more)
     }
   }
 
@@ -84,8 +85,9 @@ extension WriteQueue {
   }
 
   /// Queues the end of an edge.
+  /// - Parameter more: writes it cannot go without.
   @discardableResult
-  package func deleteEdge(_ id: EntityID) throws(MarfaError) -> QueuedWrite {
+  package func deleteEdge(_ id: EntityID, waitingOn more: [EntityID] = []) throws(MarfaError) -> QueuedWrite {
     try queueing {
       try requireWholeForEdges()
       guard let edge = try store.edge(id) else { throw MarfaError(.notFound, "the copy holds no edge \(id)") }
@@ -93,7 +95,7 @@ extension WriteQueue {
       write.edgeID = id
       write.itemID = edge.source
       write.targetID = edge.target
-      return try append(write)
+      return try append(write, waitingOn: more)
     }
   }
 

@@ -34,6 +34,10 @@ extension WriteQueue {
       if tiers.sent == nil { write.readRecord = JSONObject([("tier", .string(tiers.shown))]) }
       try pinWhereOutside(id, draft.type, tiers.shown)
       let created = try append(write, waitingOn: draft.upload.map { [$0] } ?? [])
+      if draft.bodyEdges {
+        try copy.bodies.changed(
+          of: id, from: nil, to: draft.properties[type.bodyField]?.text, by: created.id)
+      }
       for tag in draft.tags { _ = try queueTag(tag, on: id) }
       return created
     }
@@ -131,8 +135,23 @@ extension WriteQueue {
   @discardableResult
   package func updateItem(_ id: EntityID, _ edit: ItemEdit) throws(MarfaError) -> QueuedWrite {
     try queueing {
-      try append(try made(edit, of: held(id)), waitingOn: edit.upload.map { [$0] } ?? [])
+      let row = try held(id)
+      let write = try append(try made(edit, of: row), waitingOn: edit.upload.map { [$0] } ?? [])
+      if edit.bodyEdges { try takeBody(of: row, by: write) }
+      return write
     }
+  }
+
+  /// Reads the body before and after an edit (D88.1): before from the old type's property, after from the new one's (D88.3).
+  private func takeBody(of row: Item, by write: QueuedWrite) throws(MarfaError) {
+    let catalog = try store.catalog()
+    let before = catalog.body(of: row)
+    if write.asRead {
+      guard write.bodyProperties?[catalog.bodyField(of: row.type)] != nil else { return }
+      return try copy.bodies.awaitAnswer(write.id, of: row.id, from: before)
+    }
+    guard let after = try store.item(row.id) else { return }
+    try copy.bodies.changed(of: row.id, from: before, to: catalog.body(of: after), by: write.id)
   }
 
   /// Queues a blocked edit again on another version, in the place it had, so that what was queued behind it stays behind it

@@ -91,6 +91,7 @@ package enum Schema {
   static func make(in database: Database) throws(SQLiteError) {
     try database.execute(tables)
     try database.execute(QueueSchema.tables)
+    try database.execute(BodySchema.tables)
     try database.execute("PRAGMA user_version = \(version)")
   }
 

@@ -45,11 +45,11 @@ package struct EmbedFiles: Sendable {
     switch embed.form {
     case .rawSpace(let path):
       // Read as if it had no raw space, it must mean a file: an embed of a note is text (F12.17).
-      guard !EmbedFiles.isAddress(path), let bare = EmbedFiles.decoded(path) else { return .notAFile }
+      guard !EmbedPath.isAddress(path), let bare = EmbedPath.decoded(path) else { return .notAFile }
       return resolve(path: bare, in: embedding) == .notAFile ? .notAFile : .rawSpace
     case .path(let written):
-      guard !EmbedFiles.isAddress(written) else { return .notAFile }
-      guard let bare = EmbedFiles.decoded(written) else { return .notAFile }
+      guard !EmbedPath.isAddress(written) else { return .notAFile }
+      guard let bare = EmbedPath.decoded(written) else { return .notAFile }
       return resolve(path: bare, in: embedding)
     case .wiki(let link):
       let bar = link.whole.bytes.prefix { $0 != UInt8(ascii: "|") }
@@ -63,19 +63,19 @@ package struct EmbedFiles: Sendable {
 
   private func resolve(path: [UInt8], in embedding: PathBytes) -> EmbedResolution {
     guard !path.isEmpty else { return .notAFile }
-    guard let target = EmbedFiles.joined(path, from: embedding.parent) else {
-      return EmbedFiles.isDocument(path) ? .notAFile : .leadsOut
+    guard let target = EmbedPath.joined(path, from: embedding.parent) else {
+      return EmbedPath.isDocument(path) ? .notAFile : .leadsOut
     }
-    guard !EmbedFiles.isDocument(path), !target.isEmpty else { return .notAFile }
+    guard !EmbedPath.isDocument(path), !target.isEmpty else { return .notAFile }
     if let held = byPath[target.nameKey] { return .file(held) }
     return MIMETypes.type(of: target) == nil ? .notAFile : .missing(path: target)
   }
 
   private func resolve(name: Text, in embedding: PathBytes) -> EmbedResolution {
     let bytes = name.bytes
-    guard !bytes.isEmpty, !EmbedFiles.isDocument(bytes) else { return .notAFile }
+    guard !bytes.isEmpty, !EmbedPath.isDocument(bytes) else { return .notAFile }
     if bytes.starts(with: "./".utf8) || bytes.starts(with: "../".utf8) { return resolve(path: bytes, in: embedding) }
-    guard let fromRoot = EmbedFiles.joined(bytes, from: .empty) else { return .leadsOut }
+    guard let fromRoot = EmbedPath.joined(bytes, from: .empty) else { return .leadsOut }
     if let held = byPath[fromRoot.nameKey] { return .file(held) }
     let tail = fromRoot.nameKey.bytes[...]
     let answering = (byName[fromRoot.name.nameKey] ?? []).filter { endsAtDirectory($0.nameKey.bytes, tail) }
@@ -89,14 +89,14 @@ package struct EmbedFiles: Sendable {
     switch embed.form {
     case .rawSpace: return nil
     case .path(let written):
-      guard !isAddress(written), let bare = decoded(written), !bare.isEmpty else { return nil }
-      return joined(bare, from: embedding.parent)
+      guard !EmbedPath.isAddress(written), let bare = EmbedPath.decoded(written), !bare.isEmpty else { return nil }
+      return EmbedPath.joined(bare, from: embedding.parent)
     case .wiki(let link):
       let name = link.name.bytes
       guard !name.isEmpty else { return nil }
       let relative = name.starts(with: "./".utf8) || name.starts(with: "../".utf8)
-      if relative || !name.contains(UInt8(ascii: "/")) { return joined(name, from: embedding.parent) }
-      return joined(name, from: .empty)
+      if relative || !name.contains(UInt8(ascii: "/")) { return EmbedPath.joined(name, from: embedding.parent) }
+      return EmbedPath.joined(name, from: .empty)
     }
   }
 
@@ -108,9 +108,9 @@ package struct EmbedFiles: Sendable {
     case .wiki(let link):
       let name = link.name.bytes
       if name.starts(with: "./".utf8) || name.starts(with: "../".utf8) {
-        return joined(name, from: embedding.parent)?.nameKey == path.nameKey
+        return EmbedPath.joined(name, from: embedding.parent)?.nameKey == path.nameKey
       }
-      guard let tail = joined(name, from: .empty), !tail.isEmpty else { return false }
+      guard let tail = EmbedPath.joined(name, from: .empty), !tail.isEmpty else { return false }
       return endsAtDirectory(path.nameKey.bytes, tail.nameKey.bytes[...])
     }
   }
@@ -121,7 +121,7 @@ package struct EmbedFiles: Sendable {
     switch embed.form {
     case .rawSpace: return nil
     case .path(let written):
-      guard !isAddress(written), let bare = decoded(written) else { return nil }
+      guard !EmbedPath.isAddress(written), let bare = EmbedPath.decoded(written) else { return nil }
       bytes = bare
     case .wiki(let link): bytes = link.name.bytes
     }
@@ -135,62 +135,5 @@ package struct EmbedFiles: Sendable {
     if beside.0 != beside.1 { return beside.0 }
     let depths = (left.components.count, right.components.count)
     return depths.0 != depths.1 ? depths.0 < depths.1 : left < right
-  }
-
-  private static func isDocument(_ path: [UInt8]) -> Bool { DocumentKind(name: PathBytes(bytes: path)) != nil }
-
-  /// A scheme, `//` or `#` at its start (F12.23).
-  static func isAddress(_ path: Text) -> Bool {
-    let bytes = path.bytes
-    if bytes.first == UInt8(ascii: "#") || bytes.starts(with: "//".utf8) { return true }
-    guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")), colon > 0 else { return false }
-    func letter(_ byte: UInt8) -> Bool { byte | 0x20 >= 0x61 && byte | 0x20 <= 0x7A }
-    guard letter(bytes[0]) else { return false }
-    return bytes[..<colon].allSatisfy {
-      letter($0) || ($0 >= 0x30 && $0 <= 0x39) || $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "-")
-        || $0 == UInt8(ascii: ".")
-    }
-  }
-
-  /// A path without query and fragment, its percent escapes decoded (F12.21); nil where an escape gives NUL.
-  static func decoded(_ path: Text) -> [UInt8]? {
-    let bare = path.bytes.prefix { $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") }
-    var out: [UInt8] = []
-    var at = bare.startIndex
-    func digit(_ byte: UInt8) -> UInt8? {
-      switch byte {
-      case 0x30...0x39: byte - 0x30
-      case 0x41...0x46: byte - 0x41 + 10
-      case 0x61...0x66: byte - 0x61 + 10
-      default: nil
-      }
-    }
-    while at < bare.endIndex {
-      if bare[at] == UInt8(ascii: "%"), at + 2 < bare.endIndex, let high = digit(bare[at + 1]),
-        let low = digit(bare[at + 2])
-      {
-        out.append(high << 4 | low)
-        at += 3
-      } else {
-        out.append(bare[at])
-        at += 1
-      }
-    }
-    return out.contains(0) ? nil : out
-  }
-
-  /// A path from a directory, or from the root where it opens with `/`, its `.` and `..` walked; nil where it leads out.
-  static func joined(_ path: [UInt8], from directory: PathBytes) -> PathBytes? {
-    var walked: [PathBytes] = path.first == UInt8(ascii: "/") ? [] : directory.components
-    for component in PathBytes(bytes: path).components {
-      if component == "." { continue }
-      if component == ".." {
-        guard !walked.isEmpty else { return nil }
-        walked.removeLast()
-      } else {
-        walked.append(component)
-      }
-    }
-    return walked.reduce(.empty) { $0.appending($1) }
   }
 }

@@ -37,7 +37,7 @@ package struct LinkText: Hashable, Sendable {
     return all
   }
 
-  static func trimmed(_ bytes: ArraySlice<UInt8>) -> Text {
+  package static func trimmed(_ bytes: ArraySlice<UInt8>) -> Text {
     func blank(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 }
     var slice = bytes.drop(while: blank)
     while let last = slice.last, blank(last) { slice.removeLast() }
