@@ -117,6 +117,8 @@ package final class FolderMachine {
   package var folders: Folders { process() }
   /// Where a test steps into the present process (C27.1).
   package var door: FaultDoor = .none
+  /// The list of folders its processes use: another name is another machine on the same disk (X1.5).
+  package var registryName: PathBytes? = "folders.json"
   /// What fails of the present process's calls to the disk.
   package var faults: Faults?
   /// What a person does while the machine waits for them (P1.2).
@@ -170,18 +172,21 @@ package final class FolderMachine {
       context: Context(
         clock: bench.clock, ids: ids, files: files, transport: isOnline ? bench.transport : NoTransport(),
         scheduler: scheduler, log: SilentLog(), door: door),
-      registry: Registry(
-        path: home.appending("folders.json"), files: files,
-        isForeign: { root in disk.text(root.appending(RootIdentity.storePath)) == FolderMachine.foreignStore }),
+      registry: registryName.map { name in
+        Registry(
+          path: home.appending(name), files: files,
+          isForeign: { root in disk.text(root.appending(RootIdentity.storePath)) == FolderMachine.foreignStore })
+      },
       endpoint: Endpoint(baseURL: FolderBench.origin, credential: key),
       door: StoreDoor(
         database: { root, mode in
           let path = root.appending(RootIdentity.storePath)
           let root = stores.places[root] ?? root
           let uri = "file:bench-\(mark)-\(root.description.replacing("/", with: "_"))?mode=memory&cache=shared"
-          if disk.read(path) == nil {
+          // Made by the engine as an empty file of its owner's alone, or missing: a new store.
+          if disk.read(path)?.isEmpty ?? true {
             stores.kept[root] = nil
-            try disk.write(path, "")
+            try disk.write(path, "a store")
           }
           if stores.kept[root] == nil {
             stores.kept[root] = (try Database(path: uri, mode: .create), MemoryBlobStore())

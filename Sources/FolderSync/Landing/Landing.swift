@@ -25,12 +25,17 @@ package struct LandingWish {
   package var expected: Expected
   /// The execute bits it gets (F50.2); nil leaves them to the file replaced, or off.
   package var executable: Bool?
+  /// The mode of a new file, whatever the umask; nil leaves it to the umask (X7.4).
+  package var mode: UInt32?
 
-  package init(path: PathBytes, content: LandingContent, expected: Expected, executable: Bool? = nil) {
+  package init(
+    path: PathBytes, content: LandingContent, expected: Expected, executable: Bool? = nil, mode: UInt32? = nil
+  ) {
     self.path = path
     self.content = content
     self.expected = expected
     self.executable = executable
+    self.mode = mode
   }
 }
 
@@ -152,7 +157,7 @@ package final class Landing {
     let name = wish.path.name
     let target = try look(at: name, in: place.directory, expecting: wish.expected)
     let (temporary, file) = try makeTemporary(
-      in: place.directory, mode: target == nil ? 0o666 : 0o600, exact: target != nil)
+      in: place.directory, mode: target == nil ? wish.mode ?? 0o666 : 0o600, exact: target != nil || wish.mode != nil)
     do throws(LandingFailure) {
       let hash = try fill(file, wish.content)
       try dress(file, name, in: place.directory, like: target, executable: wish.executable)

@@ -78,7 +78,9 @@ extension FolderEngine {
       }
       try store.set(.plan, Text(bytes: plan.json.write()))
       return FirstSyncReading(waiting: true, plan: plan)
-    } catch let error as MarfaError {
+    } catch {
+      // A directory that cannot be read is no plan either: the folder stands all the same (C7.7).
+      let error = MarfaError(any: error)
       if error.code == .canceled || error.exit == 5 { throw error }
       return FirstSyncReading(waiting: true, unread: error.message)
     }

@@ -55,6 +55,7 @@ extension Folders {
         guard state.kind == .directory else {
           throw FileError(code: ENOTDIR, operation: "use", path: root.appending(stateDirectoryName))
         }
+        making.stood = Set(try directory.directory(stateDirectoryName).list().map(\.name))
       } else {
         try directory.makeDirectory(stateDirectoryName, mode: 0o700)
         making.madeState = true
@@ -69,6 +70,7 @@ extension Folders {
     }
     making.hold = hold
     defer { hold.release() }
+    try StateDirectory.prepareStore(below: root, context.files)
     let database = try door.database(root, .create)
     making.database = database
     let copy = try WorkingCopy.open(
@@ -190,7 +192,10 @@ extension Folders {
     defer { hold.release() }
     try refuseUnsent(root)
     _ = try unlist(root)
-    try StateDirectory.remove(below: root, context.files)
+    do throws(FileError) {
+      try context.door.reached(.unlisted, root.name, in: try context.files.openDirectory(root))
+      try StateDirectory.remove(below: root, context.files)
+    } catch { throw MarfaError(error) }
   }
 
   private func unlist(_ root: PathBytes) throws -> Bool {
@@ -226,6 +231,8 @@ private struct Making {
   var root: PathBytes?
   var directories: [PathBytes] = []
   var madeState = false
+  /// What `.marfa/` held before, where it was there (X28.4: one without a store is taken over).
+  var stood: Set<PathBytes>?
   var database: Database?
   var hold: FolderHold?
   var isDone = false
@@ -237,6 +244,7 @@ private struct Making {
     guard !isDone, let root else { return }
     database = nil
     if madeState { try? StateDirectory.remove(below: root, context.files) }
+    if let stood { try? StateDirectory.remove(below: root, context.files, but: stood) }
     hold?.release()
     for made in directories.reversed() {
       guard let parent = try? context.files.openDirectory(made.parent) else { continue }
@@ -247,6 +255,36 @@ private struct Making {
 
 /// The folder's own directory, taken away (X28.4, X28.5).
 enum StateDirectory {
+  /// Makes the store an empty file of its owner's alone, before SQLite opens it: its journals take its mode, whatever the
+  /// umask (X7.2).
+  static func prepareStore(below root: PathBytes, _ files: any FileSystem) throws(MarfaError) {
+    do throws(FileError) {
+      let state = try files.openDirectory(root).directory(stateDirectoryName)
+      guard try state.status(of: storeName) == nil else { return }
+      try state.create(storeName, mode: 0o600, exactMode: true).close()
+    } catch { throw MarfaError(error) }
+  }
+
+  /// Takes away what an add made in a `.marfa/` that was there before (X28.1). One that held a store was a folder and
+  /// keeps all it has.
+  static func remove(below root: PathBytes, _ files: any FileSystem, but stood: Set<PathBytes>) throws(FileError) {
+    guard !stood.contains(storeName) else { return }
+    let state = try files.openDirectory(root).directory(stateDirectoryName)
+    for entry in try state.list() where !stood.contains(entry.name) && isOurs(entry.name) {
+      if try state.status(of: entry.name)?.kind == .directory {
+        try empty(try state.directory(entry.name))
+        try state.removeDirectory(entry.name)
+      } else {
+        try state.unlink(entry.name)
+      }
+    }
+  }
+
+  /// Whether a name of `.marfa/` is one this program makes (X6).
+  private static func isOurs(_ name: PathBytes) -> Bool {
+    name.bytes.starts(with: storeName.bytes) || name == handOverName || name == SettingsFile.name
+  }
+
   /// Empties `.marfa/` by descriptors from the root, following no link, the claim's lock file last, and removes it.
   static func remove(below root: PathBytes, _ files: any FileSystem) throws(FileError) {
     let directory = try files.openDirectory(root)

@@ -173,12 +173,29 @@ package struct Folders {
     }
   }
 
+  /// Narrows what was left wider (X7.3): the state directory is its owner's alone, and the store with it.
+  private func narrow(_ root: PathBytes) throws(MarfaError) {
+    do throws(FileError) {
+      let directory = try context.files.openDirectory(root)
+      if let state = try directory.status(of: stateDirectoryName), state.mode & 0o077 != 0 {
+        try? directory.setMode(stateDirectoryName, 0o700)
+      }
+      let state = try directory.directory(stateDirectoryName)
+      for entry in try state.list() where entry.name.bytes.starts(with: storeName.bytes) {
+        guard let status = try state.status(of: entry.name), status.mode & 0o077 != 0 else { continue }
+        // A file system that keeps no permissions refuses or forgets it; the folder works all the same.
+        try? state.setMode(entry.name, status.kind == .directory ? 0o700 : 0o600)
+      }
+    } catch { throw MarfaError(error) }
+  }
+
   private func reading<Value>(_ dir: PathBytes, _ work: (FolderEngine) throws -> Value) throws -> Value {
     try work(try open(try root(of: dir), role: .reader))
   }
 
   /// Opens a folder's store. A writer holds the claim.
   package func open(_ root: PathBytes, role: WorkingCopy.Role) throws -> FolderEngine {
+    if role == .writer { try narrow(root) }
     let database = try door.database(root, role == .writer ? .readWrite : .readOnly)
     let copy = try WorkingCopy.open(
       database: database, blobs: try door.blobs(root), context: context, role: role, endpoint: endpoint,

@@ -31,7 +31,13 @@ extension FolderEngine {
     var outcome = SettingsFileOutcome()
     let root = try openRoot()
     try settleSettingsLanding(in: root)
-    guard let last = try lastWritten, let bytes = try settingsText(in: root), bytes != last.text else { return outcome }
+    let held: [UInt8]?
+    do throws(FileError) { held = try settingsText(in: root) } catch {
+      // What it says is not known: nothing is sent, and the rest of the push goes on (X20.3).
+      outcome.flagged = "\(Self.path) cannot be read: \(error.reason)"
+      return outcome
+    }
+    guard let last = try lastWritten, let bytes = held, bytes != last.text else { return outcome }
     let facts = try facts()
     if let refused = try refusedReason(bytes, row: facts.row) {
       outcome.flagged = refused
@@ -155,7 +161,7 @@ extension FolderEngine {
       let prepared = try landing.prepare(
         LandingWish(
           path: Self.path, content: .bytes(text),
-          expected: expected.map { .bytes(ContentHash(of: $0)) } ?? .absent))
+          expected: expected.map { .bytes(ContentHash(of: $0)) } ?? .absent, mode: 0o600))
       do {
         try commit {
           try store.set(.yamlLandingText, Text(bytes: text))
@@ -195,8 +201,12 @@ extension FolderEngine {
 
   /// Settles a landing of the file that a crash cut off, by its bytes (X20.4).
   private func settleSettingsLanding(in root: any Directory) throws {
+    try sweepSettings(in: root)
     guard let text = try store.fact(.yamlLandingText), let version = try store.fact(.yamlLandingVersion) else { return }
-    if let bytes = try settingsText(in: root), bytes == text.bytes {
+    let held: [UInt8]?
+    // Unreadable now, it is settled once it can be read.
+    do throws(FileError) { held = try settingsText(in: root) } catch { return }
+    if let bytes = held, bytes == text.bytes {
       return try recordSettings(bytes, Int(version.string) ?? 0)
     }
     try commit {
@@ -205,11 +215,35 @@ extension FolderEngine {
     }
   }
 
+  /// Takes away what a landing of the file that was cut off left beside it (X14.3). Where one is under way, a left-over may
+  /// be what it displaced: it goes only where it holds our own text.
+  private func sweepSettings(in root: any Directory) throws {
+    let names: [PathBytes]
+    do throws(FileError) {
+      names = try root.directory(stateDirectoryName).list().map(\.name).filter { TemporaryName($0) != nil }
+    } catch { return }
+    guard !names.isEmpty else { return }
+    let own = [try store.fact(.yamlLandingText)?.bytes, try lastWritten?.text].compactMap { $0 }
+    let isUnderWay = try store.fact(.yamlLandingText) != nil
+    let ours = names.map { stateDirectoryName.appending($0) }.filter { path in
+      guard isUnderWay else { return true }
+      guard case .read(let reading) = read(path, in: root, keeping: true), let bytes = reading.bytes else {
+        return false
+      }
+      return own.contains { $0.starts(with: bytes) }
+    }
+    sweepTemporaries(ours, below: root, files: context.files)
+  }
+
   /// Writes the file from the row whatever it holds: an add, whose unsent edit is lost (F1.8).
   package func writeSettingsAfresh(in root: any Directory) throws {
     guard let row = try settingsRow() else { return }
     var outcome = SettingsFileOutcome()
-    try write(row, over: try settingsText(in: root), in: root, &outcome)
+    let held: [UInt8]?
+    do throws(FileError) { held = try settingsText(in: root) } catch {
+      throw MarfaError(.store, "\(Self.path) cannot be read: \(error.reason)")
+    }
+    try write(row, over: held, in: root, &outcome)
     if let reason = outcome.unwritten { throw MarfaError(.store, reason) }
   }
 }

@@ -20,6 +20,8 @@ public enum FaultPoint: Sendable, Hashable {
   case render
   /// A listed file is about to be looked at by the walk.
   case walk
+  /// A folder was taken off the list, its directory is not emptied yet.
+  case unlisted
 }
 
 /// Where a test stands in for what it cannot time (C27.1). Passed in with the `Context`; outside tests it is `.none`.
@@ -92,7 +94,9 @@ public enum TestFault: Sendable {
           throw FileError(code: EOPNOTSUPP, operation: "set attribute", path: name)
         case ("render-failure", .render): throw FileError(code: EIO, operation: "render", path: name)
         case ("landing-rename", .rename): throw FileError(code: EXDEV, operation: "rename", path: name)
-        case ("crash-before-rename", .rename), ("crash-before-copy-publish", .copyPublish): kill(getpid(), SIGKILL)
+        case ("crash-before-rename", .rename), ("crash-before-copy-publish", .copyPublish),
+          ("crash-after-unlisting", .unlisted):
+          kill(getpid(), SIGKILL)
         case ("create-before-rename", .rename), ("save-before-last-look", .lastLook),
           ("save-after-last-look", .afterLastLook):
           try save("What the person saved meanwhile.\n", name, in: directory)
