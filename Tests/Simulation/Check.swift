@@ -61,7 +61,7 @@ extension World {
     // A conflicted copy rightly repeats its original's words; two notes that both hold a word were doubled otherwise.
     var seen: [String: Held] = [:]
     for item in live where !item.isConflictedCopy {
-      for word in Words.found(in: item.body) {
+      for word in Words.found(in: item.body).subtracting(words.forked) {
         if let other = seen[word] {
           throw Violation(words: "\(word) stands in two live notes: \(other) and \(item)")
         }

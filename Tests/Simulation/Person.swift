@@ -8,6 +8,9 @@ struct Words {
   private(set) var saved: [String] = []
   /// Words a person's own later save left out: a stale buffer written over them.
   private(set) var overwritten: Set<String> = []
+  /// Words of a note of which a killed move had left two files when its person went on with one of them: that one is a
+  /// note of its own from then on (F15.1, F20.11, X15.6), so both may hold them.
+  private(set) var forked: Set<String> = []
 
   mutating func next() -> String {
     let word = "word\(saved.count)x"
@@ -20,6 +23,9 @@ struct Words {
     let kept = Words.found(in: new)
     for word in Words.found(in: old) where !kept.contains(word) { overwritten.insert(word) }
   }
+
+  /// A person went on with one of two files of a note.
+  mutating func fork(_ text: String) { forked.formUnion(Words.found(in: text)) }
 
   /// The words a text holds.
   static func found(in text: String) -> Set<String> {

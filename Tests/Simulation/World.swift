@@ -99,7 +99,12 @@ final class World {
 
   private func pick(_ machine: Machine, _ pick: UInt64) -> (path: PathBytes, text: String)? {
     let notes = machine.notes
-    return notes.isEmpty ? nil : notes[Int(pick % UInt64(notes.count))]
+    guard !notes.isEmpty else { return nil }
+    let picked = notes[Int(pick % UInt64(notes.count))]
+    if let id = World.id(of: picked.text), notes.filter({ World.id(of: $0.text) == id }).count > 1 {
+      words.fork(picked.text)
+    }
+    return picked
   }
 
   private func create(_ machine: Machine, _ name: Int, _ directory: Int) throws -> String {
