@@ -13,6 +13,8 @@ struct Program: Sendable {
   var terminal: Terminal
   /// Set by SIGINT and SIGTERM.
   var stop: StopFlag
+  /// What SIGHUP asks for.
+  var hangup = Hangup()
 
   /// A variable; nil where it is unset, empty or only white space (C2.1).
   func variable(_ name: Text) -> Text? {
@@ -29,10 +31,12 @@ func runProgram() -> Int32 {
   let words = argumentWords().dropFirst()
   let output = Output(json: CommandParser.asksForJSON(Array(words)))
   let stop = StopFlag()
-  watchSignals(stop)
+  let hangup = Hangup()
+  watchSignals(stop, hangup)
   output.whenClosed { stop.set(.stopped) }
   let program = Program(
-    environment: environmentVariables(), output: output, terminal: Terminal(stop: stop), stop: stop)
+    environment: environmentVariables(), output: output, terminal: Terminal(stop: stop), stop: stop,
+    hangup: hangup)
   let status = run(Array(words), program)
   // C3.5: the reader went away; there is nobody to tell.
   return output.isClosed ? 0 : status

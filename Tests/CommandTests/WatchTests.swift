@@ -134,4 +134,95 @@ import TestSupport
     child.signal(SIGTERM)
     #expect(try await child.end().status == 0)
   }
+
+  @Test(
+    "H-S1 pull, scan, push, confirm and remove are each let in by a watch, which takes the folder back after all but the last"
+  )
+  func everyCommand() async throws {
+    try await folder()
+    let child = try program.start(["watch", notes, "--json"])
+    try await child.wait("the first pass", within: .seconds(120)) { events($0).contains("passed") }
+    for (number, command) in ["pull", "scan", "push", "confirm"].enumerated() {
+      let ran = try await program.run(["--json", command, notes], deadline: .seconds(60))
+      #expect(ran.status == 0, "\(command): \(ran.errText)")
+      try await child.wait("taken back after \(command)", within: .seconds(60)) {
+        events($0).count { $0 == "taken_back" } == number + 1
+      }
+    }
+    let told = child.out.split(separator: 0x0A).compactMap { try? JSON(parsing: Array($0)) }
+    #expect(
+      told.filter { $0["event"] == "handed_over" }.compactMap { $0["to"]?.text?.string }
+        == ["pull", "scan", "push", "confirm"])
+    let removed = try await program.run(["--json", "remove", notes], deadline: .seconds(60))
+    #expect(removed.status == 0, "\(removed.errText)")
+    #expect(try await child.end(within: .seconds(60)).status == 0)
+    #expect(events(child).count { $0 == "handed_over" } == 5 && events(child).count { $0 == "taken_back" } == 4)
+  }
+
+  @Test("H-S3 H-S8 a second watch is refused; remove during a watch ends it removed, exit 0")
+  func secondWatch() async throws {
+    try await folder()
+    let child = try program.start(["watch", notes, "--json"])
+    try await child.wait("watching", within: .seconds(120)) { events($0).contains("watching") }
+    let second = try await program.run(["--json", "watch", notes], deadline: .seconds(60))
+    #expect(second.status == 4 && second.code == "reading_handle")
+    #expect(second.out.isEmpty)
+    try await child.wait("the first pass", within: .seconds(120)) { events($0).contains("passed") }
+    let removed = try await program.run(["--json", "remove", notes], deadline: .seconds(60))
+    #expect(removed.status == 0, "\(removed.errText)")
+    #expect(try await child.end(within: .seconds(60)).status == 0)
+    #expect(events(child).last == "removed")
+  }
+
+  @Test("H-S4 after a watch was killed with SIGKILL a call works the folder")
+  func killed() async throws {
+    try await folder()
+    let child = try program.start(["watch", notes, "--json"])
+    try await child.wait("the first pass", within: .seconds(120)) { events($0).contains("passed") }
+    child.signal(SIGKILL)
+    _ = try await child.end(within: .seconds(60))
+    try scratch.write("Notes/Two.md", "# Two\n")
+    let ran = try await program.run(["--json", "push", notes], deadline: .seconds(60))
+    #expect(ran.status == 0, "\(ran.errText)")
+    #expect(ran.json?["scan"]?["created"]?.int == 1)
+  }
+
+  @Test("W-S1 a directory that comes filled is found whole, within one pass")
+  func filledDirectory() async throws {
+    try await folder()
+    for number in 0..<20 { try scratch.write("Made/a/b\(number % 4)/n\(number).md", "# \(number)\n") }
+    let child = try program.start(["watch", notes, "--json"])
+    try await child.wait("the first pass", within: .seconds(120)) { events($0).contains("passed") }
+    try #require(rename(scratch.at("Made"), notes + "/Made") == 0)
+    func created() -> [Int] {
+      child.out.split(separator: 0x0A).compactMap { try? JSON(parsing: Array($0)) }
+        .compactMap { $0["scan"]?["created"]?.int }.filter { $0 > 1 }
+    }
+    try await child.wait("the pass that finds them", within: .seconds(120)) { _ in !created().isEmpty }
+    #expect(created() == [20])
+    // And a file made in one of the new directories wakes a pass of its own.
+    let passes = events(child).count { $0 == "passed" }
+    try scratch.write("Notes/Made/a/b0/later.md", "# Later\n")
+    try await child.wait("the later file", within: .seconds(120)) { events($0).count { $0 == "passed" } > passes }
+    child.signal(SIGTERM)
+    #expect(try await child.end(within: .seconds(60)).status == 0)
+  }
+
+  @Test("ST-S3 add of a Syncthing directory succeeds with its storage, and the watch's first event carries it")
+  func syncthing() async throws {
+    try scratch.makeDirectory("Notes/.stfolder")
+    try scratch.write("Notes/One.md", "# One\n")
+    let added = try await program.run(["--json", "add", notes, "--create", "Notes", "--yes"])
+    #expect(added.status == 0, "\(added.errText)")
+    let storage = try #require(added.json?["storage"] ?? added.json?["folder"]?["storage"])
+    #expect(storage["cause"] == "cloud_service" && storage["name"] == "Syncthing" && storage["kind"] == .null)
+    #expect(storage["warning"]?.text?.string.contains("Syncthing") == true)
+    let child = try program.start(["watch", notes, "--json"])
+    try await child.wait("watching", within: .seconds(120)) { events($0).contains("watching") }
+    let first = child.out.split(separator: 0x0A).first.flatMap { try? JSON(parsing: Array($0)) }
+    #expect(first?["event"] == "watching" && first?["storage"] == storage)
+    child.signal(SIGTERM)
+    #expect(try await child.end(within: .seconds(60)).status == 0)
+    #expect(scratch.files("Notes").contains("One.md"))
+  }
 }

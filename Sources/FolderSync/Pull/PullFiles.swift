@@ -251,6 +251,10 @@ extension PullPass {
         leaves: moves ? (binding.path, reading.hash) : nil))
   }
 
+  private func directory(of path: PathBytes) -> (any Directory)? {
+    path.parent.isEmpty ? root : try? root.directory(beneath: path.parent)
+  }
+
   /// Records that a file in place shows its item: its bytes are the item's own from now on (F-B2, F35).
   private func note(_ row: Item, _ binding: Binding, _ reading: FileReading, waiting: Bool) throws {
     guard !waiting else { return }

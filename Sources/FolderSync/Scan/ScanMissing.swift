@@ -37,7 +37,11 @@ extension ScanPass {
       fraction: settings.removalThreshold.fraction)
     for binding in missing where !held.contains(binding.item) {
       try folder.checkStop()
-      guard let since = binding.missingSince else {
+      // A grace that began before the machine slept or its clock was set begins again; so does one that begins in the
+      // future of a clock set back (P5.1).
+      guard let since = binding.missingSince, since <= folder.now,
+        folder.memory?.gracesFrom.map({ since >= $0 }) ?? true
+      else {
         var journaled = binding
         journaled.missingSince = folder.now
         let saved = journaled

@@ -309,6 +309,11 @@ final class ScanPass {
         files[index].hash = sure.readHash
         continue
       }
+      // It still claims its identity: a rename moves its binding unread (F51.3).
+      if let memory = folder.memory, !memory.isStill(file.path, file.status) {
+        files[index].settles = true
+        continue
+      }
       switch folder.read(file.path, in: root, keeping: false) {
       case .read(let reading):
         files[index].status = reading.status

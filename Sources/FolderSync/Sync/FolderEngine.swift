@@ -26,6 +26,10 @@ package final class FolderEngine {
   package var registry: Registry?
   /// The list as the last scan found it.
   var listed: [RegistryEntry]?
+  /// The push under way as far as its first drain, for what is told of one that failed after it (F52.5).
+  var begun: FolderPush?
+  /// What the watch that works it remembers; nil outside one.
+  package var memory: WatchMemory?
   /// Opens another folder's store to read (X5.7).
   var openOther: ((PathBytes) throws -> FolderEngine)?
 
@@ -50,7 +54,15 @@ package final class FolderEngine {
         .notFound, "the folder \(folderID) that \(root) follows is not readable; the key may lack system.folder:read",
         server: .init(status: 404, code: "item_not_found"))
     }
-    return try PassFacts(folder: folderID, row: row, catalog: catalog)
+    var facts = try PassFacts(folder: folderID, row: row, catalog: catalog)
+    guard let memory, keepsSlice else { return facts }
+    // A running watch goes on with the slice it has, and so with the search it began with (F40.7).
+    if let kept = memory.search, kept != facts.search, try !copy.answers(facts.slice) {
+      facts.search = kept
+    } else {
+      memory.search = facts.search
+    }
+    return facts
   }
 
   /// The settings row: the copy's, or before a fill brought it the one an add read.
@@ -105,7 +117,7 @@ package struct PassFacts {
   package let settings: FolderSettings
   package let names: FieldNames
   package let vocabulary: EdgeVocabulary
-  package let search: FolderSearch
+  package fileprivate(set) var search: FolderSearch
   package let lists: PathLists
 
   package init(folder: EntityID, row: Item, catalog: Catalog) throws {

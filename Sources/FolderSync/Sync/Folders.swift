@@ -40,12 +40,14 @@ package struct Folders {
   package let credentials: (any CredentialStore)?
   package let door: StoreDoor
   package let stop: StopFlag
+  /// The user, whose `/run/user` keeps locks where the file system has none (H7).
+  package let uid: UInt32
   /// Where a directory is kept, as ST1 tells it.
   package var storage: (PathBytes) -> JSON = { _ in .null }
 
   package init(
     context: Context, registry: Registry?, endpoint: Endpoint?, credentials: (any CredentialStore)? = nil,
-    door: StoreDoor, stop: StopFlag = StopFlag()
+    door: StoreDoor, stop: StopFlag = StopFlag(), uid: UInt32 = geteuid()
   ) {
     self.context = context
     self.registry = registry
@@ -53,6 +55,7 @@ package struct Folders {
     self.credentials = credentials
     self.door = door
     self.stop = stop
+    self.uid = uid
   }
 
   // MARK: The machine's folders
@@ -143,7 +146,27 @@ package struct Folders {
       if error.code == ENOENT { return .noFolder }
       throw MarfaError(error)
     }
-    return try HandOver(root: root, context: context).ask(command.string, in: state, stop: stop)
+    return try HandOver(root: root, context: context, fallback: locks(of: root))
+      .ask(command.string, in: state, stop: stop)
+  }
+
+  /// Where a folder's locks are kept if its file system has none (H7): by its store's id, before there is a store by its
+  /// directory. Nil where the file system has locks, which a shared one tells and takes from nobody.
+  func locks(of root: PathBytes) -> LockFallback? {
+    let lock = PathBytes(bytes: storeName.bytes + Array(".lock".utf8))
+    do throws(FileError) {
+      let state = try context.files.openDirectory(root.appending(stateDirectoryName))
+      // The ask's file where there is one: a shared lock there keeps nobody waiting.
+      var found = try context.files.lockFile(handOverName, in: state, create: false)
+      if found == nil { found = try context.files.lockFile(lock, in: state, create: true) }
+      guard let file = found else { return nil }
+      if try file.lock(.shared, wait: false) { file.unlock() }
+      return nil
+    } catch {
+      guard tellsNoLocks(error) else { return nil }
+    }
+    let id = (try? open(root, role: .reader).copy.storeID()) ?? nil
+    return LockFallback(uid: uid, name: id.map { PathBytes($0) } ?? PathBytes(ContentHash(of: root.bytes).hex))
   }
 
   /// Keeps one line of a pass in the store (N6.3).

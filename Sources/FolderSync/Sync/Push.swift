@@ -78,6 +78,7 @@ extension FolderEngine {
       return push
     }
     key = nil
+    begun = nil
     push.hydrated = try fillWhereNeeded()
     try readKeyWhereRefused()
     push.settings = try sendSettings()
@@ -98,7 +99,7 @@ extension FolderEngine {
     } catch is CatchUpFirst {
       // Out of reach of the server the id is none, and the version unknown (F16.1, F23.4).
       do throws(MarfaError) { push.catchUp = try catchUp() } catch { if !error.isEnvironmental { throw error } }
-      guard try copy.answers(try facts().slice) else {
+      guard try holds(try facts().slice) else {
         throw MarfaError(.hydrationIncomplete, "the copy is not filled")
       }
       push.scan = try scan(quick: quick, asksServer: true, isWatch: isWatch)
@@ -107,6 +108,7 @@ extension FolderEngine {
 
     let first = try drain()
     push.drain = first
+    begun = push
     do throws(MarfaError) {
       let early = push.catchUp.hydrated
       push.catchUp = try catchUp()
@@ -122,6 +124,7 @@ extension FolderEngine {
     push.settings = try merged(push.settings, pulled.settings)
 
     if isWatch { keepsSlice = true }
+    try nameCopies(&push.drain.conflicts)
     let stopped = first.drain.stopped != nil || first.drain.unavailable != nil || first.drain.undelivered > 0
     if !stopped, push.catchUp.failed == nil, try copy.queue.unansweredCount() > 0 {
       let second = try drain()
@@ -129,8 +132,21 @@ extension FolderEngine {
       push.drain.rebased += second.rebased
       push.drain.gaveWay += second.gaveWay
       push.drain.conflicts += second.conflicts
+      try nameCopies(&push.drain.conflicts)
     }
     return push
+  }
+
+  /// Names the files of conflicted copies, which a pull may have written since (F72.1).
+  private func nameCopies(_ conflicts: inout [ConflictedEdit]) throws {
+    for place in conflicts.indices {
+      if let copy = conflicts[place].copy { conflicts[place].copyPath = try path(of: copy) }
+    }
+  }
+
+  /// Where an item's file stands; nil where it has none here.
+  func path(of item: EntityID) throws -> PathBytes? {
+    try store.binding(of: item).flatMap { $0.missingSince == nil ? $0.path : nil }
   }
 
   private func merged(_ sent: SettingsFileOutcome, _ pulled: SettingsFileOutcome) throws -> SettingsFileOutcome {
@@ -154,7 +170,10 @@ extension FolderEngine {
   package func fill(_ slice: Slice, agreed: Bool = false) throws -> HydrateReport {
     if !agreed { try requireSameInstance() }
     let report: HydrateReport
-    do throws(MarfaError) { report = try copy.hydrate(slice) } catch { throw Self.told(error) }
+    do throws(MarfaError) { report = try copy.hydrate(slice) } catch {
+      if !error.isEnvironmental { memory?.failedToFollow = true }
+      throw Self.told(error)
+    }
     if try !copy.pins(owner: Pin.settings).contains(folderID) { try copy.pin(folderID, owner: Pin.settings) }
     try store.forgetUnseen()
     return report
@@ -193,7 +212,7 @@ extension FolderEngine {
   /// While a refusal of a placement stands the key is read again at every push (F19.24).
   private func readKeyWhereRefused() throws {
     guard try !store.refusedPlacements().isEmpty else { return }
-    key = readKey()
+    key = memory.map { $0.key(readKey) } ?? readKey()
     try nameKeyOfRefusals()
   }
 
@@ -216,7 +235,7 @@ extension FolderEngine {
       try commit { for edge in settlement.heldBack { _ = try copy.queue.giveWay(edge: edge) } }
     }
     guard try store.refusedPlacements().contains(where: { $0.key == nil }) else { return }
-    if key == nil { key = readKey() }
+    if key == nil { key = memory.map { $0.key(readKey) } ?? readKey() }
     try nameKeyOfRefusals()
   }
 
@@ -436,6 +455,7 @@ extension FolderEngine {
       }
     } catch {
       guard Self.isFilledAgain(error) || error.code == .hydrationIncomplete || error.code == .noCursor else {
+        if !error.isEnvironmental { memory?.failedToFollow = true }
         throw Self.told(error)
       }
       do { report.hydrated = try fill(try facts().slice) } catch { throw MarfaError(any: error) }

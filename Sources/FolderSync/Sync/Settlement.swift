@@ -187,6 +187,8 @@ package struct ConflictedEdit: Hashable, Sendable {
   package var path: PathBytes
   /// The item its text went to.
   package var copy: EntityID?
+  /// The copy's file here, once a pull wrote it (F72).
+  package var copyPath: PathBytes?
   package var fields: [String]
 }
 

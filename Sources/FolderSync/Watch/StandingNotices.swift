@@ -46,7 +46,7 @@ package struct StandingNotices: Sendable {
       (pass.pull, ["written", "rewritten", "moved", "removed", "taken", "let_go", "revived"]),
     ]
     return counts.contains { report, names in names.contains { (report[$0]?.int ?? 0) > 0 } }
-      || pass.settings["sent"]?.bool == true
+      || pass.settings["sent"]?.bool == true || !pass.filed.isEmpty
   }
 
   private mutating func standing(_ pass: WatchPass) -> [StandingCondition: JSON] {

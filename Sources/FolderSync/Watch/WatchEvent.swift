@@ -71,6 +71,10 @@ package struct WatchPass: Sendable {
   package var drain: JSON
   /// C19.2, or null where none ran.
   package var pull: JSON
+  /// Edits of files here that lost, each said once (F71 to F75).
+  package var conflicts: [ConflictedEdit] = []
+  /// Conflicted copies said earlier to be no file yet, which now are (F74).
+  package var filed: [ConflictedEdit] = []
 
   /// A pass of these reports.
   package init(isReading: Bool, settings: JSON, scan: JSON, drain: JSON, pull: JSON) {

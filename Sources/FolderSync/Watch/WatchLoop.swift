@@ -6,7 +6,7 @@ import MarfaCopy
 package final class WatchLoop {
   private let source: any WatchedFolderSource
   private let notifications: any Notifications
-  private let waker: Waker
+  private let waker: any WatchWait
   private let clock: any Clock
   private let scheduler: any Scheduler
   /// The person's stop.
@@ -14,6 +14,7 @@ package final class WatchLoop {
   /// What a pass looks at between its steps: the person's stop, or somebody asking for the folder (H12).
   private let passStop: StopFlag
   private let serverNews: () -> [StreamNews]
+  private let works: (Bool) -> Void
   private let tell: (WatchEvent) -> Void
 
   private var schedule = PassSchedule()
@@ -24,6 +25,8 @@ package final class WatchLoop {
   private var saysChanging = false
   private var saysWaiting = false
   private var fillWait = 1
+  /// Until then a fill that failed is not tried again, whatever changes (F40.5).
+  private var fillRetry: UInt64?
   private var nextLimitTry: UInt64?
 
   /// What one round ended with.
@@ -38,8 +41,10 @@ package final class WatchLoop {
   ///   - serverNews: takes what the server's stream told since the last call.
   ///   - tell: told each event on the loop's thread.
   package init(
-    source: any WatchedFolderSource, notifications: any Notifications, waker: Waker, context: Context, stop: StopFlag,
-    passStop: StopFlag, serverNews: @escaping () -> [StreamNews], tell: @escaping (WatchEvent) -> Void
+    source: any WatchedFolderSource, notifications: any Notifications, waker: any WatchWait, context: Context,
+    stop: StopFlag,
+    passStop: StopFlag, serverNews: @escaping () -> [StreamNews], works: @escaping (Bool) -> Void = { _ in },
+    tell: @escaping (WatchEvent) -> Void
   ) {
     self.source = source
     self.notifications = notifications
@@ -49,6 +54,7 @@ package final class WatchLoop {
     self.stop = stop
     self.passStop = passStop
     self.serverNews = serverNews
+    self.works = works
     self.tell = tell
   }
 
@@ -82,9 +88,13 @@ package final class WatchLoop {
           continue
         }
         passStop.clearHandOver()
+        if waker.timeJumped() {
+          folder.restartGraces()
+          schedule.missedSomething()
+        }
         takeNews()
         let now = clock.monotonic
-        let due = schedule.due(now: now)
+        let due = schedule.due(now: now).map { max($0, fillRetry ?? 0) }
         if let due, due <= now {
           guard try runPass(folder) == .goOn else { break }
           continue
@@ -111,8 +121,8 @@ package final class WatchLoop {
       nextLimitTry = clock.monotonic &+ 60_000_000_000
     }
     if let time = nextLimitTry, clock.monotonic >= time {
-      nextLimitTry = nil
       notifications.rescan()
+      nextLimitTry = notifications.isTrusted ? nil : time &+ 60_000_000_000
     }
     if noted.overflowed {
       notifications.rescan()
@@ -146,8 +156,10 @@ package final class WatchLoop {
     let changes = pending
     pending = NotedChanges()
     let outcome: WatchPassOutcome
+    works(true)
+    defer { works(false) }
     do throws(MarfaError) {
-      outcome = try folder.pass(reading: kind == .reading, changes: changes)
+      outcome = try folder.pass(reading: kind == .reading, changes: changes, trusted: isTrusted)
     } catch {
       // Asked to let go, or stopped, in the middle of a step: what was done stands, the next pass reads everything.
       guard error.code == .canceled else { throw error }
@@ -167,10 +179,13 @@ package final class WatchLoop {
       if !saysRetrying { tell(.retrying(error, waitSeconds: seconds)) }
       saysRetrying = true
       fillWait = min(30, fillWait * 2)
-      schedule.remind(at: clock.monotonic &+ UInt64(seconds) * 1_000_000_000)
+      let time = clock.monotonic &+ UInt64(seconds) * 1_000_000_000
+      fillRetry = time
+      schedule.remind(at: time)
       return .goOn
     }
     fillWait = 1
+    fillRetry = nil
     saysRetrying = false
     if let reason = outcome.copyChanging {
       if !saysChanging { tell(.copyChanging(reason: reason)) }
@@ -201,9 +216,11 @@ package final class WatchLoop {
   private func waitForRoot(_ gone: (settings: JSON, scan: JSON)) -> Round {
     if !saysWaiting { tell(.waiting(settings: gone.settings, scan: gone.scan)) }
     saysWaiting = true
-    if source.isListed() == false {
+    switch source.listing() {
+    case .missing, .replaced:
       tell(.unlisted)
       return .ended
+    case .listed, .unknown: break
     }
     schedule.remind(at: clock.monotonic &+ 1_000_000_000)
     return .goOn
@@ -223,8 +240,15 @@ package final class WatchLoop {
       if let end, clock.monotonic >= end { return nil }
       switch try source.open() {
       case .held(let back):
-        // Let go to a `remove` that was cut short (H6); an entry missing for any other reason is listed again (F41.6).
-        if asker.command == "remove", source.isListed() == false {
+        // Let go to a `remove` that was cut short, or listed elsewhere meanwhile (H6); an entry missing for any other
+        // reason is listed again (F41.6).
+        let isOver =
+          switch source.listing() {
+          case .replaced: true
+          case .missing: asker.command == "remove"
+          case .listed, .unknown: false
+          }
+        if isOver {
           back.close()
           tell(.unlisted)
           return nil
@@ -241,9 +265,11 @@ package final class WatchLoop {
         tell(.removed)
         return nil
       case .unreadable:
-        if source.isListed() == false {
+        switch source.listing() {
+        case .missing, .replaced:
           tell(.unlisted)
           return nil
+        case .listed, .unknown: break
         }
       }
       scheduler.wait(nanoseconds: 1_000_000_000, unless: stop)

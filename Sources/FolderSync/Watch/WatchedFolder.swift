@@ -28,7 +28,9 @@ package struct WatchPassOutcome {
 package protocol WatchedFolder: AnyObject {
   /// Runs one pass: settings edit, scan, drain, catch-up, pull, second drain.
   /// - Throws: what ends the watch (H16): a refused credential, changes that no longer reach the folder.
-  func pass(reading: Bool, changes: NotedChanges) throws(MarfaError) -> WatchPassOutcome
+  func pass(reading: Bool, changes: NotedChanges, trusted: Bool) throws(MarfaError) -> WatchPassOutcome
+  /// The machine slept, or its clock was set: graces begin anew (P5.1).
+  func restartGraces()
   /// Which directories the folder's lists enter, for notifications.
   func entersDirectory() -> @Sendable (PathBytes) -> Bool
   /// Closes the store and lets the claim go.
@@ -47,6 +49,18 @@ package enum WatchedOpening {
   case unreadable(reason: String)
 }
 
+/// What the machine's list says of a watched folder (H6).
+package enum FolderListing: Sendable {
+  /// It lists it.
+  case listed
+  /// A list that parses does not.
+  case missing
+  /// It lists this store under another directory, or another folder at this one.
+  case replaced
+  /// It cannot be told.
+  case unknown
+}
+
 /// Opens the folder a watch works, at its start and whenever it takes the folder back.
 package protocol WatchedFolderSource: AnyObject {
   /// The folder's directory, resolved.
@@ -60,8 +74,8 @@ package protocol WatchedFolderSource: AnyObject {
   /// Takes the claim without asking (H3), looks at root and store (X11, X12.3), opens.
   /// - Throws: `first_sync_waiting`, `wrong_schema`, and what else keeps it from being worked.
   func open() throws(MarfaError) -> WatchedOpening
-  /// Whether a registry that parses lists this folder; nil where that can't be told (H6).
-  func isListed() -> Bool?
+  /// What the registry says of this folder (H6).
+  func listing() -> FolderListing
   /// Who asks for the folder now.
   func asker() -> HandOver.Asker?
   /// The same with its name, which stands in the ask a moment later (X13.3); nil where nobody asks any more.

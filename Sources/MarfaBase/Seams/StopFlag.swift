@@ -11,6 +11,7 @@ public final class StopFlag: Sendable {
   }
 
   private let state = Atomic<UInt8>(0)
+  private let looked = Atomic<Int>(0)
   private let wakers = Mutex<Wakers>(Wakers())
 
   private struct Wakers: Sendable {
@@ -22,7 +23,13 @@ public final class StopFlag: Sendable {
   public init() {}
 
   /// The reason, or nil while nobody asked. A person's stop outranks a hand-over.
-  public var reason: Reason? { Reason(rawValue: state.load(ordering: .acquiring)) }
+  public var reason: Reason? {
+    looked.wrappingAdd(1, ordering: .relaxed)
+    return Reason(rawValue: state.load(ordering: .acquiring))
+  }
+
+  /// How often it was looked at: work that goes on looks between its steps (N3.3).
+  public var looks: Int { looked.load(ordering: .relaxed) }
 
   /// Whether somebody asked.
   public var isSet: Bool { reason != nil }

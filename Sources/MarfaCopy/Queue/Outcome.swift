@@ -50,7 +50,7 @@ enum Outcome {
           MarfaError(
             .contractMismatch,
             "\(origin) answered \(status) and named no contract, so it may be no Marfa server: the write was sent and may have taken effect",
-            server: .init(status: status)))
+            server: .init(status: status), reason: "no_contract"))
       }
       return .environmental(
         "\(origin) answered \(status) and named no contract: something in front of the server answered in its place; "

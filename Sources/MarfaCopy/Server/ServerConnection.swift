@@ -182,7 +182,7 @@ package final class ServerConnection {
       throw MarfaError(
         .contractMismatch,
         "an answer of \(origin) names no contract (status \(status)); it may not come from a Marfa server.\(sent)",
-        server: .init(status: status))
+        server: .init(status: status), reason: "no_contract")
     } else {
       throw MarfaError(
         .unnamedAnswer,

@@ -30,10 +30,10 @@ func pushCommand() -> Command {
       let wait = unsentWait(push)
       if let wait, waits, session.context.scheduler.wait(seconds: wait, program) {
         // P6.3: what went is said as it went; the last round is the answer.
-        if !program.output.json { program.output.lines(words(push, work, directory)) }
+        if !program.output.json { program.output.lines(words(push)) }
         continue
       }
-      program.output.answer(push.json, words(push, work, directory))
+      program.output.answer(push.json, words(push))
       // C16.6: a report that was printed leaves by 0, but for a rate limit that was not waited out.
       return wait == nil || program.stop.isSet ? 0 : 3
     }
@@ -56,28 +56,25 @@ extension Scheduler {
   }
 }
 
-private func words(_ push: FolderPush, _ work: FolderWork, _ directory: PathBytes) -> [String] {
-  // The pull of the same push may have made the copy a file already (C19.9).
-  let paths: [String?] =
-    push.drain.conflicts.isEmpty
-    ? []
-    : ((try? work.reading(directory) { folder in
-      try push.drain.conflicts.map { conflict in
-        try conflict.copy.flatMap { try folder.store.binding(of: $0) }.map { $0.path.description }
-      }
-    }) ?? [])
-  let conflicts = push.drain.conflicts.enumerated().map { index, conflict in
-    conflictWords(conflict, file: index < paths.count ? paths[index] : nil)
-  }
-  return PushWords(push: Report(push.json), conflicts: conflicts).lines
+private func words(_ push: FolderPush) -> [String] {
+  PushWords(push: Report(push.json), conflicts: push.drain.conflicts.map(conflictWords)).lines
 }
 
 /// An edit whose text went to a conflicted copy (C19.9).
-/// - Parameter file: the file the text went to, where it is one here.
-func conflictWords(_ conflict: ConflictedEdit, file: String? = nil) -> String {
-  let kind = conflict.kind.replacing("_", with: " ")
-  let target = file ?? conflict.copy.map { "the item \($0), which is no file here yet" } ?? "a copy"
-  return "conflicted: the \(kind) of \(conflict.path) met another edit; its text went to \(target)"
+func conflictWords(_ conflict: ConflictedEdit) -> String {
+  var line = "conflicted \(conflict.kind) \(conflict.path)"
+  if let path = conflict.copyPath {
+    line += " conflicted copy \(path)"
+  } else if let copy = conflict.copy {
+    line += " conflicted copy \(copy), which is not a file in this folder yet,"
+  }
+  return conflict.fields.isEmpty ? line : line + " merged \(conflict.fields.joined(separator: ", "))"
+}
+
+/// A conflicted copy said earlier to be no file yet, which is one now (F74).
+func filedWords(_ conflict: ConflictedEdit) -> String {
+  "conflicted copy \(conflict.copy.map(\.description) ?? "") of \(conflict.path) is now the file "
+    + "\(conflict.copyPath.map(\.description) ?? "")"
 }
 
 /// What a waiting first sync would do (C16.2).

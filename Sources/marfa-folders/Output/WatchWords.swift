@@ -10,6 +10,8 @@ struct WatchWords {
   }
 
   private var refusedPlacements = 0
+  /// The lines of each standing condition as last said: what is said of a change is the difference (F79).
+  private var said: [StandingCondition: Set<Text>] = [:]
 
   /// Nothing was told yet.
   init() {}
@@ -24,8 +26,8 @@ struct WatchWords {
     case .watcherFailed(let message):
       return [Line(words: "the disk's notices failed: \(message); the watch goes on", isError: true)]
     case .retrying(let error, let seconds):
-      let words =
-        "the copy could not be filled: \(error.message); tried again in \(seconds) s, then ever later, up to 30 s"
+      let what = error.code == .storageFull ? "the disk is full" : "the copy could not be filled"
+      let words = "\(what): \(error.message); tried again in \(seconds) s, then ever later, up to 30 s"
       return [Line(words: words, isError: true)]
     case .unreachable(let server, let reason):
       return said("\(server) cannot be reached: \(reason); edits wait here")
@@ -82,29 +84,34 @@ struct WatchWords {
     }
     lines += scan.trashed + drain.refused
     if standing.contains(.stopped) { lines += drain.stopped }
+    lines += pass.conflicts.map(conflictWords) + pass.filed.map(filedWords)
     return lines + notices(standing, scan, pull)
   }
 
   /// What stands and has changed (C17.8).
-  private func notices(_ standing: Set<StandingCondition>, _ scan: ScanWords, _ pull: PullWords) -> [String] {
+  private mutating func notices(_ standing: Set<StandingCondition>, _ scan: ScanWords, _ pull: PullWords) -> [String] {
     var lines: [String] = []
     for condition in StandingCondition.allCases where standing.contains(condition) {
-      switch condition {
-      case .pausedDisk: lines += scan.paused
-      case .pausedPull: lines += pull.paused
-      case .directories: lines += scan.directories
-      case .secrets: lines += scan.secrets
-      case .settling: lines += scan.settling
-      case .warnings: lines += scan.warnings
-      case .flagged: lines += scan.flagged + pull.flagged
-      case .uncarried: lines += pull.uncarried
-      case .embeds: lines += scan.embeds + pull.embeds
-      case .registry: lines += scan.registry
-      case .unsure: lines += scan.unsure
-      case .undelivered, .stopped, .lost, .unreached, .unwritten, .outside, .unsuited, .unplaced, .absent, .kept,
-        .unmatched, .settingsFlagged, .settingsUnwritten:
-        break
-      }
+      let now: [String] =
+        switch condition {
+        case .pausedDisk: scan.paused
+        case .pausedPull: pull.paused
+        case .directories: scan.directories
+        case .secrets: scan.secrets
+        case .settling: scan.settling
+        case .warnings: scan.warnings
+        case .flagged: scan.flagged + pull.flagged
+        case .uncarried: pull.uncarried
+        case .embeds: scan.embeds + pull.embeds
+        case .registry: scan.registry
+        case .unsure: scan.unsure
+        case .undelivered, .stopped, .lost, .unreached, .unwritten, .outside, .unsuited, .unplaced, .absent, .kept,
+          .unmatched, .settingsFlagged, .settingsUnwritten:
+          []
+        }
+      let before = said[condition] ?? []
+      lines += now.filter { !before.contains(Text($0)) }
+      said[condition] = Set(now.map { Text($0) })
     }
     return lines
   }

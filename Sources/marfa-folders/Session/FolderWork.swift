@@ -1,19 +1,25 @@
 import FolderSync
+import Glibc
 import MarfaBase
 import MarfaCopy
 
 /// The folders of this machine as a command works them: `Folders` over the machine's own disk, network and registry.
 struct FolderWork {
   private let folders: Folders
+  /// The machine's list.
+  var registry: Registry? { folders.registry }
   private let session: Session
 
   private init(_ session: Session, endpoint: Endpoint?) {
     self.session = session
-    folders = Folders(
+    var folders = Folders(
       context: session.context,
       registry: session.program.registryFile.map { FolderWork.registry($0, session.context) },
       endpoint: endpoint, credentials: session.renewing, door: FolderWork.door(session.context),
       stop: session.program.stop)
+    let look = StorageLook(session.context.files, home: session.program.home, uid: geteuid())
+    folders.storage = { look($0)?.json ?? .null }
+    self.folders = folders
   }
 
   /// The machine's list. No other folder's directory is waited on (P2.4), and an entry whose store this build cannot read
@@ -114,9 +120,19 @@ struct FolderWork {
 
   /// Keeps a folder in step until stopped; `tell` is called on this thread.
   func watch(
-    _ directory: PathBytes, for seconds: Int?, tell: @escaping (WatchEvent) -> Void
+    _ directory: PathBytes, for seconds: Int?, progress: WatchProgress = WatchProgress(),
+    tell: @escaping (WatchEvent) -> Void
   ) throws(MarfaError) {
-    try folders.watch(directory, for: seconds.map(Double.init), tell: tell)
+    try folders.watch(directory, for: seconds.map(Double.init), progress: progress, tell: tell)
+  }
+
+  /// A digest of the credential a folder is worked with now; nil where none is to be had.
+  static func credential(_ session: Session, for directory: PathBytes) -> ContentHash? {
+    let added = offline(session).server(of: directory)
+    guard let named = try? session.server(folderServer: added),
+      let found = (try? session.namedCredential(for: named.address)) ?? nil
+    else { return nil }
+    return ContentHash(of: Array(found.credential.utf8))
   }
 
   /// Makes a directory a folder; the plan of its first sync is read unless it is confirmed.

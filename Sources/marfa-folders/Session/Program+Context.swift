@@ -26,6 +26,9 @@ extension Program {
     return nil
   }
 
+  /// `$HOME`; nil where it is not set.
+  var home: PathBytes? { environment["HOME"].flatMap { $0.isEmpty ? nil : PathBytes($0) } }
+
   /// Where this machine's own instance keeps its data (N2.1).
   var instanceDirectory: PathBytes? { dataHome?.appending("marfa-folders/instance") }
 

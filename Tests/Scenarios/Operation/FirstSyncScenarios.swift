@@ -37,10 +37,7 @@ struct FirstSyncScenarios {
     #expect(refusal { _ = try folder.restore() }?.code == .firstSyncWaiting)
     #expect(
       refusal { _ = try folder.folders.working(folder.root, "drain") { try $0.drain() } }?.code == .firstSyncWaiting)
-    let context = folder.folders.context
-    let source = FolderWatchSource(
-      folders: folder.folders, root: folder.root, storage: .null,
-      listening: try ServerListening(context: context, waker: try Waker(clock: context.clock)))
+    let source = FolderWatchSource(folders: folder.folders, root: folder.root, storage: .null, stand: { _ in })
     let watched = refusal { _ = try source.open() }
     #expect(watched?.code == .firstSyncWaiting)
     #expect(watched?.exit == 4)
