@@ -68,7 +68,7 @@ package final class WorkingCopy {
       if role == .writer { try Migration.migrate(database, among: migrations) }
       try checkSchema(database, role, path)
       if role == .writer {
-        try database.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
+        try database.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -8000")
         try database.transaction { () throws(SQLiteError) in try Schema.make(in: database) }
       }
     } catch { throw MarfaError(any: error) }
@@ -96,7 +96,11 @@ package final class WorkingCopy {
       throw wrongSchema(
         database, path, wrong.map { "its table \($0.name) has another shape" } ?? "its schema is \(version)")
     }
-    if role == .reader, let missing = expected.first(where: { table in !found.contains { $0.name == table.name } }) {
+    if role == .reader,
+      let missing = expected.first(where: { table in
+        !found.contains { $0.name == table.name } && !Schema.derived.contains(table.name)
+      })
+    {
       throw MarfaError(.invalid, "\(path) lacks the table \(missing.name); open it once with the writer")
     }
   }

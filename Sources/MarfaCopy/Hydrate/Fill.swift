@@ -222,6 +222,7 @@ extension WorkingCopy {
       try store.set(.itemsListed, 0)
       try store.set(.itemsExpected, nil)
       try store.set(.fillMark, (try store.int(.fillMark) ?? 0) + 1)
+      try database.run("DELETE FROM item_seen")
       if other {
         for id in try queue.waitingItems() { try store.reproject(item: id) }
         for id in try queue.waitingEdges() { try store.reproject(edge: id) }
@@ -333,7 +334,8 @@ extension WorkingCopy {
       try database.allRows(
         """
         SELECT DISTINCT pin.item FROM pin LEFT JOIN item ON item.id = pin.item
-        WHERE item.fill IS NULL OR item.fill <> ? ORDER BY pin.item
+          LEFT JOIN item_seen ON item_seen.row = item.row
+        WHERE item.fill IS NULL OR (item.fill <> ?1 AND coalesce(item_seen.fill, 0) <> ?1) ORDER BY pin.item
         """, [mark]
       ) { $0.id(0) }.compactMap { $0 }
     }
@@ -362,7 +364,9 @@ extension WorkingCopy {
     try store.transaction {
       try requireGeneration(generation)
       let mark = try store.fillMark()
-      let items = try database.allRows("SELECT id FROM item WHERE fill <> ?", [mark]) { $0.id(0) }.compactMap { $0 }
+      let items = try database.allRows(
+        "SELECT id FROM item WHERE fill <> ?1 AND row NOT IN (SELECT row FROM item_seen WHERE fill = ?1)", [mark]
+      ) { $0.id(0) }.compactMap { $0 }
       for id in items { try store.letGo(item: id) }
       let edges = try database.allRows("SELECT id FROM edge WHERE fill <> ?", [mark]) { $0.id(0) }.compactMap { $0 }
       for id in edges { try store.letGo(edge: id) }

@@ -18,8 +18,10 @@ struct Clause {
 /// instance share its semantics rather than imitate them (SF21.6).
 extension Filter {
   /// The filter over the rows of `item`.
-  func clause(in catalog: Catalog) -> Clause {
-    .all(conditions.map { $0.clause(in: catalog) }, joined: joiner == .and ? "AND" : "OR")
+  /// - Parameter byIndex: whether equalities are told by the value index, which must be whole.
+  func clause(in catalog: Catalog, byIndex: Bool = false) -> Clause {
+    .all(
+      conditions.map { (byIndex ? $0.probe : nil) ?? $0.clause(in: catalog) }, joined: joiner == .and ? "AND" : "OR")
   }
 }
 

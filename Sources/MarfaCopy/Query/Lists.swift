@@ -77,16 +77,71 @@ extension WorkingCopy {
   /// A list in its order (D211, SF21). It answers from what is held in any state but `expired`.
   package func list(_ query: ListQuery) throws(MarfaError) -> [Item] {
     guard try hydration() != .expired else { try requireComplete(); return [] }
-    let prepared = try prepared(query)
     let order = try order(of: query)
+    let way = try way(of: query)
+    let prepared = try prepared(query, way)
+    var from = "item"
+    var values = prepared.before
+    if case .few(_, let rows) = way {
+      from = "(SELECT DISTINCT row FROM (\(rows.sql))) AS few CROSS JOIN item ON item.row = few.row"
+      values += rows.values
+    }
     return try store.read {
       try database.allRows(
         """
-        \(prepared.with)SELECT \(Store.itemColumns) FROM item WHERE \(prepared.clause.sql) ORDER BY \(order)
-        LIMIT ? OFFSET ?
-        """, prepared.all + [query.limit ?? -1, query.offset]
+        \(prepared.with)SELECT \(Store.qualifiedItemColumns) FROM \(from) WHERE \(prepared.clause.sql)
+        ORDER BY \(order) LIMIT ? OFFSET ?
+        """, values + prepared.clause.values + [query.limit ?? -1, query.offset]
       ) { try Store.item(of: $0) }
     }
+  }
+
+  /// How a list finds its rows.
+  enum Way {
+    /// As SQLite plans it.
+    case plain
+    /// From the few rows a condition of the filter holds for; that condition needs no test of its own.
+    case few(condition: Int, rows: Clause)
+    /// Along the order of creation until the list is full, equalities told by the value index.
+    case ordered
+  }
+
+  /// Up to so many rows are sorted sooner than the order is walked.
+  static let fewRows = 4000
+
+  private func way(of query: ListQuery) throws(MarfaError) -> Way {
+    let filter = try query.filter.map { (text) throws(MarfaError) in try Filter(text) }
+    return try store.read {
+      if let filter, filter.joiner == .and || filter.conditions.count == 1, try hasValues() {
+        var best: (condition: Int, rows: Clause, count: Int)?
+        for (place, condition) in filter.conditions.enumerated() {
+          guard let rows = condition.rows else { continue }
+          let most = best?.count ?? WorkingCopy.fewRows + 1
+          let count = try count(rows, atMost: most)
+          if count < most { best = (place, rows, count) }
+        }
+        if let best { return .few(condition: best.condition, rows: best.rows) }
+      }
+      guard query.limit != nil, query.sort == nil || query.sort == .createdAt, query.updatedAfter == nil,
+        query.states != ["trashed"], query.beneath == nil
+      else { return .plain }
+      guard !query.types.isEmpty else { return .ordered }
+      let typed = try typeClause(query.types, try catalog())
+      let rows = Clause(sql: "SELECT 1 FROM item WHERE \(typed.sql)", values: typed.values)
+      return try count(rows, atMost: WorkingCopy.fewRows + 1) > WorkingCopy.fewRows ? .ordered : .plain
+    }
+  }
+
+  private func count(_ rows: Clause, atMost most: Int) throws(SQLiteError) -> Int {
+    try database.all("SELECT count(*) FROM (SELECT 1 FROM (\(rows.sql)) LIMIT ?)", rows.values + [most]) {
+      row throws(SQLiteError) in row.int(0)
+    }.first ?? 0
+  }
+
+  /// Whether the value index can be asked: a writer takes in what waits first.
+  private func hasValues() throws -> Bool {
+    if role == .writer { try ValueIndex.fill(database) }
+    return try ValueIndex.isWhole(database)
   }
 
   // MARK: - What is narrowed by
@@ -140,13 +195,18 @@ extension WorkingCopy {
     return declared.contains { $0 == type || catalog.isType(type, under: $0) }
   }
 
-  func prepared(_ query: ListQuery) throws(MarfaError) -> Prepared {
+  func prepared(_ query: ListQuery, _ way: Way = .plain) throws(MarfaError) -> Prepared {
     let catalog = try catalog()
     var clauses: [Clause] = []
     if query.types.isEmpty || query.leavesSystemOut {
       clauses.append(Clause(sql: "NOT (item.type >= 'system.' AND item.type < 'system/')"))
     }
-    if !query.types.isEmpty { clauses.append(try typeClause(query.types, catalog)) }
+    if !query.types.isEmpty {
+      // A term with a sign is no term of an index: the order's own is to be walked.
+      var column = "item.type"
+      if case .ordered = way { column = "+item.type" }
+      clauses.append(try typeClause(query.types, catalog, column: column))
+    }
     // A pinned row the instance's listing leaves out is held, and no list gives it (D52.9).
     clauses.append(Clause(sql: "item.listed"))
     let states = query.states.isEmpty ? ["active"] : query.states
@@ -168,7 +228,14 @@ extension WorkingCopy {
       if filter.hasBackref {
         throw MarfaError(.invalid, "a backref condition is not followed by a list, a search or a folder")
       }
-      clauses.append(filter.clause(in: catalog))
+      switch way {
+      case .plain: clauses.append(filter.clause(in: catalog))
+      case .few(let place, _):
+        var rest = filter
+        rest.conditions.remove(at: place)
+        clauses.append(rest.clause(in: catalog))
+      case .ordered: clauses.append(filter.clause(in: catalog, byIndex: try store.read { try hasValues() }))
+      }
     }
     var prepared = Prepared(clause: Clause(sql: "1"))
     if let root = query.beneath {
@@ -191,7 +258,9 @@ extension WorkingCopy {
   private func places(_ count: Int) -> String { Array(repeating: "?", count: count).joined(separator: ", ") }
 
   /// Types with their subtrees, by dotted name and by declared parent (D36.1).
-  private func typeClause(_ types: [Text], _ catalog: Catalog) throws(MarfaError) -> Clause {
+  private func typeClause(
+    _ types: [Text], _ catalog: Catalog, column: String = "item.type"
+  ) throws(MarfaError) -> Clause {
     var names: Set<Text> = []
     var clauses: [Clause] = []
     for type in types {
@@ -202,11 +271,11 @@ extension WorkingCopy {
       names.formUnion(catalog.subtree(of: root))
       clauses.append(
         Clause(
-          sql: "item.type >= ? AND item.type < ?",
+          sql: "\(column) >= ? AND \(column) < ?",
           values: [Text(bytes: root.bytes + [UInt8(ascii: ".")]), Text(bytes: root.bytes + [UInt8(ascii: "/")])]))
     }
     let exact = names.sorted()
-    clauses.insert(Clause(sql: "item.type IN (\(places(exact.count)))", values: exact), at: 0)
+    clauses.insert(Clause(sql: "\(column) IN (\(places(exact.count)))", values: exact), at: 0)
     return .all(clauses, joined: "OR")
   }
 

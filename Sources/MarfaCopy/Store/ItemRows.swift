@@ -60,6 +60,7 @@ extension Store {
   /// - Parameter mark: the fill that saw it; nil keeps the present fill's mark.
   @discardableResult
   package func take(server item: Item, always: Bool = false) throws(MarfaError) -> Bool {
+    if let known = try takeKnown(item, always: always) { return known }
     let held = try serverItem(item.id)
     if let held, !always, item.isEarlier(than: held) {
       try markSeen(item: item.id)
@@ -84,7 +85,50 @@ extension Store {
   /// Notes that the present fill saw a row (D203.3).
   func markSeen(item id: EntityID) throws(MarfaError) {
     let mark = try fillMark()
-    try read { try database.run("UPDATE item SET fill = ? WHERE id = ? AND fill <> ?", mark, id, mark) }
+    try read {
+      try database.run(
+        "INSERT OR REPLACE INTO item_seen (row, fill) SELECT row, ?1 FROM item WHERE id = ?2 AND fill <> ?1", mark, id)
+    }
+  }
+
+  /// The most frequent cases, without reading the held row whole: nothing waits, and the row is new here or held byte for
+  /// byte. Nil leaves it to the long way.
+  private func takeKnown(_ item: Item, always: Bool) throws(MarfaError) -> Bool? {
+    let text = ItemText(item)
+    let waits = try read {
+      try database.one("SELECT EXISTS (SELECT 1 FROM queue) OR EXISTS (SELECT 1 FROM item_base)") { $0.bool(0) } ?? true
+    }
+    if waits { return nil }
+    let held = try read {
+      try database.one(
+        """
+        SELECT version, updated_at, properties = ?2 AND tags = ?3 AND extensions = ?4 AND type = ?5 AND tier IS ?6
+          AND state = ?7 AND source IS ?8 AND source_id IS ?9 AND schema_version = ?10 AND occurred_at = ?11
+          AND created_at = ?12 AND listed = ?13 FROM item WHERE id = ?1
+        """, item.id, text.properties, text.tags, text.extensions, item.type, item.tier, item.state, item.source,
+        item.sourceID, item.schemaVersion, item.occurredAt, item.createdAt, item.isListed
+      ) { (version: $0.int(0), updated: $0.time(1), isSame: $0.bool(2)) }
+    }
+    guard let held else {
+      try show(item, text, seen: true)
+      return true
+    }
+    guard held.isSame, held.version == item.version, held.updated == item.updatedAt else { return nil }
+    try markSeen(item: item.id)
+    return true
+  }
+
+  /// A row's lists and objects as they are stored.
+  private struct ItemText {
+    let properties: Text
+    let tags: Text
+    let extensions: Text
+
+    init(_ item: Item) {
+      properties = Text(bytes: JSON.object(item.properties).write())
+      tags = Text(bytes: JSON.array(item.tags.map { .string($0) }).write())
+      extensions = Text(bytes: JSON.object(item.extensions).write())
+    }
   }
 
   private func install(base: Item?, id: EntityID, seen: Bool) throws(MarfaError) {
@@ -103,11 +147,11 @@ extension Store {
         try database.run("DELETE FROM item_base WHERE id = ?", id)
       }
     }
-    if let shown { try show(shown, seen: seen) } else { try hide(item: id) }
+    if let shown { try show(shown, ItemText(shown), seen: seen) } else { try hide(item: id) }
   }
 
   /// - Parameter seen: whether the present fill saw the row; a local write alone says nothing of that (D203.3).
-  private func show(_ item: Item, seen: Bool) throws(MarfaError) {
+  private func show(_ item: Item, _ text: ItemText, seen: Bool) throws(MarfaError) {
     let titleKey = try catalog().title(of: item).map { NameKey($0).bytes }
     let mark = try fillMark()
     changes += 1
@@ -125,9 +169,8 @@ extension Store {
           title_key = excluded.title_key
         RETURNING row
         """, item.id, item.type, item.tier, item.state, item.source, item.sourceID, item.version, item.schemaVersion,
-        item.occurredAt, item.createdAt, item.updatedAt, Text(bytes: JSON.object(item.properties).write()),
-        Text(bytes: JSON.array(item.tags.map { .string($0) }).write()),
-        Text(bytes: JSON.object(item.extensions).write()), item.isListed, mark, titleKey, seen
+        item.occurredAt, item.createdAt, item.updatedAt, text.properties, text.tags, text.extensions, item.isListed,
+        mark, titleKey, seen
       ) { $0.int(0) }
       try database.run("INSERT OR IGNORE INTO text_pending (row) VALUES (?)", row)
       try database.run("DELETE FROM purged WHERE item = ?", item.id)
@@ -140,6 +183,8 @@ extension Store {
       guard let row else { return }
       changes += 1
       try database.run("INSERT OR IGNORE INTO text_pending (row) VALUES (?)", row)
+      // Its number may become another row's.
+      try database.run("DELETE FROM item_seen WHERE row = ?", row)
     }
   }
 

@@ -78,6 +78,11 @@ package enum Schema {
     CREATE TABLE IF NOT EXISTS edge_type (
       id TEXT PRIMARY KEY, definition TEXT NOT NULL
     ) WITHOUT ROWID;
+    -- Rows the present fill met, where they were held already as the server has them: a mark beside the row, so that a
+    -- refill that changes nothing writes no row again.
+    CREATE TABLE IF NOT EXISTS item_seen (
+      row INTEGER PRIMARY KEY, fill INTEGER NOT NULL
+    );
     -- Rows whose text is not indexed as it stands; a search indexes them first, in one batch.
     CREATE TABLE IF NOT EXISTS text_pending (
       row INTEGER PRIMARY KEY
@@ -90,10 +95,14 @@ package enum Schema {
   /// Makes the tables a database lacks and stamps a new one.
   static func make(in database: Database) throws(SQLiteError) {
     try database.execute(tables)
+    try ValueIndex.make(in: database)
     try database.execute(QueueSchema.tables)
     try database.execute(BodySchema.tables)
     try database.execute("PRAGMA user_version = \(version)")
   }
+
+  /// Tables drawn from others that a reader does without.
+  static let derived: [Text] = ["item_seen", "item_value", "value_pending"]
 
   /// The names and texts of the tables this build makes, as `sqlite_master` spells them.
   static func expected() throws(SQLiteError) -> [(name: Text, sql: Text)] {
