@@ -83,7 +83,10 @@ extension ScanPass {
       return try group { [self] in try record(binding, placing: places ? row : nil) }
     }
     if file.isUnread || file.isUnchanged {
-      if file.isUnchanged { binding.seen = SeenStat(file.status, readAt: folder.now) }
+      // A look that tells as much is kept: to write it anew would change every binding at every reading pass.
+      if file.isUnchanged, binding.seen?.leavesUnread(file.status) != true {
+        binding.seen = SeenStat(file.status, readAt: folder.now)
+      }
       if !moved || sameName { report.unchanged += 1 }
       guard binding != before else { return }
       return try group { [self] in try record(binding, placing: places ? row : nil) }

@@ -22,6 +22,8 @@ package final class FolderEngine {
   var keepsSlice = false
   /// Documents a watch found being written to: when it first was without a break, and when it last was taken so (P1.2).
   var beingWritten: [PathBytes: (since: UInt64, taken: UInt64)] = [:]
+  /// The directory as the last quiet pass found it.
+  var quietDirectory: QuietDirectory?
   /// The machine's list of folders; nil where there is none.
   package var registry: Registry?
   /// The list as the last scan found it.

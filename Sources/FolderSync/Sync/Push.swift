@@ -94,8 +94,15 @@ extension FolderEngine {
     // One written at its target is held whole from now on (F11.2).
     if let filled = try fillWhereNeeded() { push.hydrated = filled }
     try settleRow()
+    let quiet = try Quiet.standing(store.database)
+    let mark = quiet?.mark ?? context.ids.next().text
+    if quiet == nil { try Quiet.begin(store.database, mark: mark) }
     do {
-      push.scan = try scan(quick: quick, asksServer: true, isWatch: isWatch, mayCatchUp: true)
+      if let quiet, let scan = try quietScan(quiet, quick: quick) {
+        push.scan = scan
+      } else {
+        push.scan = try scan(quick: quick, asksServer: true, isWatch: isWatch, mayCatchUp: true)
+      }
     } catch is CatchUpFirst {
       // Out of reach of the server the id is none, and the version unknown (F16.1, F23.4).
       do throws(MarfaError) { push.catchUp = try catchUp() } catch { if !error.isEnvironmental { throw error } }
@@ -118,8 +125,13 @@ extension FolderEngine {
       push.catchUp.failed = error
     }
     guard try holds(try facts().slice) else { return push }
-    if push.catchUp.failed == nil { try pinOtherEnds() }
-    let pulled = try pull(isWatch: isWatch)
+    let pulled: FolderPull
+    if let quiet, push.isQuiet(quiet), try Quiet.isUntouched(store.database, mark: mark) {
+      pulled = try quietPull(quiet)
+    } else {
+      if push.catchUp.failed == nil { try pinOtherEnds() }
+      pulled = try pull(isWatch: isWatch)
+    }
     push.pull = pulled
     push.settings = try merged(push.settings, pulled.settings)
 
@@ -134,6 +146,7 @@ extension FolderEngine {
       push.drain.conflicts += second.conflicts
       try nameCopies(&push.drain.conflicts)
     }
+    if quiet == nil { try keepQuiet(push, mark: mark) }
     return push
   }
 

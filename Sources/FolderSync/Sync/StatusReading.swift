@@ -30,6 +30,9 @@ private struct StatusPass {
   /// Files whose item could not be read yet (F42.1).
   let waiting: [PathBytes: String]
   let bindings: [Binding]
+  /// Whether a pass found every file in step, and nothing it decided by changed since (`Quiet`): a file that looks as it
+  /// did then is as it was.
+  let isQuiet: Bool
   /// Waits of each item, and why a write of it is blocked.
   var waits: [EntityID: Set<FileWait>] = [:]
   var blocked: [EntityID: String] = [:]
@@ -45,6 +48,7 @@ private struct StatusPass {
     self.pausedPull = pausedPull
     pausedDisk = try folder.store.paused(.disk)
     waiting = try folder.store.waitingFiles()
+    isQuiet = try Quiet.standing(folder.store.database) != nil
     // A write a crash cut off is read as the next scan will settle it, and recorded nowhere (X15.6, C9.8).
     var settled: [EntityID: Binding] = [:]
     for binding in try folder.store.bindings() { settled[binding.item] = binding }
@@ -114,6 +118,11 @@ private struct StatusPass {
   /// C9.6: the first that holds decides.
   private func bound(_ binding: Binding, _ file: WalkedFile) throws -> FolderFile {
     let item = binding.item
+    if isQuiet, binding.seen?.leavesUnread(file.status) == true,
+      binding.identity == file.status.identity.map({ StoredIdentity($0, rootDevice: walked.rootDevice) })
+    {
+      return FolderFile(file.path, .inStep, item: item)
+    }
     let reading: FileReading?
     if case .read(let read) = folder.read(file.path, in: root, keeping: binding.form != .bytes) {
       reading = read
