@@ -32,7 +32,7 @@ enum BareSQLite {
     let source = try Database(path: store, mode: .readOnly)
     let rows = try target(directory + "/bare-rows.sqlite")
     for shape in try source.all(
-      "SELECT sql FROM sqlite_master WHERE tbl_name = 'item' AND sql IS NOT NULL ORDER BY type DESC",
+      "SELECT sql FROM sqlite_master WHERE tbl_name = 'item' AND type IN ('table', 'index') AND sql IS NOT NULL ORDER BY type DESC",
       read: { row throws(SQLiteError) in row.string(0) })
     { try rows.execute(shape) }
     let index = try target(directory + "/bare-index.sqlite")
