@@ -88,12 +88,12 @@ import TestSupport
       let push = try await program.run(["sync", notes])
       #expect(push.status == 0, "\(push.errText)")
       // C19.9: once, the file and the file its text went to.
-      let said = push.outText.split(separator: "\n").filter { $0.contains("conflicted: ") }
+      let said = push.outText.split(separator: "\n").filter { $0.contains("conflicted update_item ") }
       #expect(said.count == 1, "\(push.outText)")
-      #expect(said.first?.contains("update item of Plan.md") == true)
+      #expect(said.first?.contains("conflicted update_item Plan.md") == true)
       let copy = scratch.files("Notes").first { $0 != "Plan.md" } ?? "no file"
-      #expect(said.first?.contains("went to \(copy)") == true, "\(push.outText)")
-      #expect(!(try await program.run(["sync", notes])).outText.contains("conflicted: "))
+      #expect(said.first?.contains("conflicted copy \(copy)") == true, "\(push.outText)")
+      #expect(!(try await program.run(["sync", notes])).outText.contains("conflicted update_item"))
     }
     #expect(try await json(["conflicts", notes]) == [])
     try await collide("theirs", "mine")
