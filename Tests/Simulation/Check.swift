@@ -7,10 +7,11 @@ extension World {
     let items = try self.items()
     let bin = Set(items.filter { $0.state == "trashed" }.map(\.id.string))
     // A file a person changed while its item went to the bin stays theirs, on their machine alone (F35, `kept`).
-    func shared(_ machine: Machine) throws -> [(path: PathBytes, text: String)] {
-      let owners = try machine.owners()
-      return machine.notes.filter {
-        !bin.contains(World.id(of: $0.text) ?? "") && !bin.contains(owners[$0.path.description] ?? "")
+    let owners = try machines.map { try $0.owners() }
+    func shared(_ machine: Machine) -> [(path: PathBytes, text: String)] {
+      machine.notes.filter {
+        !bin.contains(World.id(of: $0.text) ?? "")
+          && !bin.contains(owners[machine.number][$0.path.description] ?? "")
       }
     }
     // Nor is a note written where such a file stands, or where anything else holds it, and the machine says so (F32.1):
@@ -18,15 +19,18 @@ extension World {
     let held = machines.reduce(into: Set<String>()) { held, machine in
       held.formUnion(machine.heldItems)
       for note in machine.notes where machine.held.contains(note.path.description) {
-        if let id = World.id(of: note.text) { held.insert(id) }
+        // By its id line, or where its person dropped that by what the machine knows it as.
+        if let id = World.id(of: note.text) ?? owners[machine.number][note.path.description] { held.insert(id) }
       }
     }
-    func compared(_ machine: Machine) throws -> [(path: PathBytes, text: String)] {
-      try shared(machine).filter { !held.contains(World.id(of: $0.text) ?? "") }
+    func compared(_ machine: Machine) -> [(path: PathBytes, text: String)] {
+      shared(machine).filter {
+        !held.contains(World.id(of: $0.text) ?? owners[machine.number][$0.path.description] ?? "")
+      }
     }
-    let mine = try compared(machines[0])
+    let mine = compared(machines[0])
     for machine in machines.dropFirst() {
-      let theirs = try compared(machine)
+      let theirs = compared(machine)
       guard mine.map(\.path) == theirs.map(\.path) else {
         let one = Set(mine.map(\.path))
         let two = Set(theirs.map(\.path))
@@ -50,7 +54,7 @@ extension World {
       lost.removeAll { history.contains($0) }
     }
     if !lost.isEmpty { throw Violation(words: "words are gone: \(lost.prefix(5))") }
-    let files = Set(try machines.flatMap { try shared($0) }.compactMap { World.id(of: $0.text) })
+    let files = Set(machines.flatMap { shared($0) }.compactMap { World.id(of: $0.text) })
     let without = live.filter { !files.contains($0.id.string) }
     if !without.isEmpty {
       throw Violation(words: "notes without a file on any machine: \(without.map { "\($0.id) \($0.title)" })")
