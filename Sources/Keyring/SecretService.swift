@@ -125,20 +125,3 @@ private final class Outcome<Value: Sendable>: @unchecked Sendable {
     return result
   }
 }
-
-private func startThread(_ work: @escaping @Sendable () -> Void) -> Bool {
-  final class Box: Sendable {
-    let work: @Sendable () -> Void
-    init(_ work: @escaping @Sendable () -> Void) { self.work = work }
-  }
-  let box = Unmanaged.passRetained(Box(work))
-  var thread = pthread_t()
-  let begun = pthread_create(
-    &thread, nil,
-    { context in
-      if let context { Unmanaged<Box>.fromOpaque(context).takeRetainedValue().work() }
-      return nil
-    }, box.toOpaque())
-  if begun == 0 { pthread_detach(thread) } else { box.release() }
-  return begun == 0
-}

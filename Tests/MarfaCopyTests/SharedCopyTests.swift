@@ -12,7 +12,8 @@ import TestSupport
     let bench: CopyBench
     let directory: TemporaryDirectory
     let shared: SharedCopy
-    let reached = DispatchSemaphore(value: 0)
+    let reached = Atomic(false)
+    /// Blocks the filling call's own thread alone; the test's tasks only look.
     let letGo = DispatchSemaphore(value: 0)
     var listings = 0
 
@@ -31,7 +32,7 @@ import TestSupport
         guard request.url.contains("/items?type") else { return nil }
         listings += 1
         if listings == 1 {
-          reached.signal()
+          reached.store(true, ordering: .sequentiallyConsistent)
           _ = letGo.wait(timeout: .now() + .seconds(120))
         }
         return nil
@@ -41,27 +42,30 @@ import TestSupport
     /// Runs work on a thread of its own; its result once it ends.
     func start<Value: Sendable>(_ work: @escaping @Sendable () throws -> Value) -> Job<Value> {
       let job = Job<Value>()
-      DispatchQueue.global().async {
+      let started = startThread {
         job.result.withLock { $0 = Result { try work() } }
-        job.ended.signal()
       }
+      #expect(started)
       return job
     }
 
-    func reach() { #expect(reached.wait(timeout: .now() + .seconds(120)) == .success) }
+    func reach() async throws { try await look { reached.load(ordering: .sequentiallyConsistent) } }
 
     /// Waits until so many calls run or wait.
     func calls(_ count: Int) async throws {
-      for _ in 0..<12_000 where shared.callCount != count { try await Task.sleep(for: .milliseconds(10)) }
-      #expect(shared.callCount == count)
+      try await look { shared.callCount == count }
+    }
+
+    private func look(_ holds: () -> Bool) async throws {
+      for _ in 0..<12_000 where !holds() { try await Task.sleep(for: .milliseconds(10)) }
+      try #require(holds())
     }
   }
 
   private final class Job<Value: Sendable>: Sendable {
     let result = Mutex<Result<Value, any Error>?>(nil)
-    let ended = DispatchSemaphore(value: 0)
-    func value() throws -> Value {
-      _ = ended.wait(timeout: .now() + .seconds(120))
+    func value() async throws -> Value {
+      for _ in 0..<12_000 where result.withLock({ $0 == nil }) { try await Task.sleep(for: .milliseconds(10)) }
       guard let result = result.withLock({ $0 }) else { throw ScratchError("the call never ended") }
       return try result.get()
     }
@@ -74,12 +78,12 @@ import TestSupport
     let place = try Place()
     try place.bench.note("Note")
     let first = place.start { try place.shared.hydrate(SharedCopyTests.slice) }
-    place.reach()
+    try await place.reach()
     let second = place.start { try place.shared.hydrate(SharedCopyTests.slice) }
     try await place.calls(2)
     place.letGo.signal()
-    let report = try first.value()
-    #expect(try second.value() == report)
+    let report = try await first.value()
+    #expect(try await second.value() == report)
     #expect(report.items == 1 && place.listings == 1)
     // Another slice, and a later call, run of their own.
     #expect(try place.shared.hydrate(Slice(types: ["core.note"], tier: "all", edgeTypes: [])).items == 1)
@@ -93,14 +97,14 @@ import TestSupport
     let place = try Place()
     let key = try place.bench.makeKey(["*": "write"])
     let fill = place.start { try place.shared.hydrate(SharedCopyTests.slice) }
-    place.reach()
+    try await place.reach()
     let change = place.start { try place.shared.useKey(key.key) }
     try await place.calls(2)
     let refusal = place.bench.refusal { _ = try place.shared.call { (copy) throws(MarfaError) in try copy.status() } }
     #expect(refusal?.code == .keyChanging)
     place.letGo.signal()
-    #expect(try fill.value().slice == SharedCopyTests.slice)
-    try change.value()
+    #expect(try await fill.value().slice == SharedCopyTests.slice)
+    try await change.value()
     place.bench.transport.clear()
     // A view is per key, so the first certified request ends the copy (D208.5).
     let expiry = place.bench.refusal { _ = try place.shared.call { (copy) throws(MarfaError) in try copy.catchUp() } }
@@ -117,13 +121,13 @@ import TestSupport
   func close() async throws {
     let place = try Place()
     let fill = place.start { try place.shared.hydrate(SharedCopyTests.slice) }
-    place.reach()
+    try await place.reach()
     let closing = place.start { place.shared.close() }
     for _ in 0..<12_000 where !place.shared.isClosed { try await Task.sleep(for: .milliseconds(10)) }
     #expect(place.bench.refusal { try place.shared.useKey("k") }?.code == .closed)
     place.letGo.signal()
-    #expect(try fill.value().items == 0)
-    try closing.value()
+    #expect(try await fill.value().items == 0)
+    try await closing.value()
     place.shared.close()
     let refusal = place.bench.refusal { _ = try place.shared.call { (copy) throws(MarfaError) in try copy.status() } }
     #expect(refusal?.code == .closed)

@@ -6,27 +6,11 @@ import Synchronization
 /// - Returns: nil where it did not answer; its thread ends when the kernel lets it go.
 func bounded<Value: Sendable>(_ limit: UInt64, _ work: @escaping @Sendable () -> Value) -> Value? {
   let answer = BoundedAnswer(work)
-  var thread = pthread_t()
-  let failure = pthread_create(
-    &thread, nil,
-    { argument in
-      guard let argument else { return nil }
-      (Unmanaged<AnyObject>.fromOpaque(argument).takeRetainedValue() as? any BoundedWork)?.run()
-      return nil
-    }, Unmanaged<AnyObject>.passRetained(answer).toOpaque())
-  guard failure == 0 else {
-    Unmanaged<AnyObject>.passUnretained(answer).release()
-    return nil
-  }
-  pthread_detach(thread)
+  guard startThread({ answer.run() }) else { return nil }
   return answer.wait(limit)
 }
 
-private protocol BoundedWork: AnyObject {
-  func run()
-}
-
-private final class BoundedAnswer<Value: Sendable>: BoundedWork, Sendable {
+private final class BoundedAnswer<Value: Sendable>: Sendable {
   private let work: @Sendable () -> Value
   private let found = Mutex<Value?>(nil)
   private let done = StopFlag()
