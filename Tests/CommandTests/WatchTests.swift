@@ -41,11 +41,10 @@ import TestSupport
   @Test("C-S52 watch --for 2 exits 0 two seconds after it watches, one object a line")
   func forSeconds() async throws {
     try await folder()
-    let child = try program.start(["watch", notes, "--for", "2", "--json"])
-    try await child.wait("watching") { !events($0).isEmpty }
     let began = ContinuousClock.now
+    let child = try program.start(["watch", notes, "--for", "2", "--json"])
     let ran = try await child.end()
-    #expect(ContinuousClock.now - began > .milliseconds(1500))
+    #expect(ContinuousClock.now - began > .seconds(2))
     #expect(ran.status == 0)
     #expect(ran.err.isEmpty)
     #expect(events(child).first == "watching")

@@ -1,4 +1,5 @@
 import Dispatch
+import Glibc
 import MarfaBase
 import MarfaCopy
 import Synchronization
@@ -49,23 +50,24 @@ import TestSupport
       return job
     }
 
-    func reach() async throws { try await look { reached.load(ordering: .sequentiallyConsistent) } }
+    func reach() throws { try look { reached.load(ordering: .sequentiallyConsistent) } }
 
     /// Waits until so many calls run or wait.
-    func calls(_ count: Int) async throws {
-      try await look { shared.callCount == count }
+    func calls(_ count: Int) throws {
+      try look { shared.callCount == count }
     }
 
-    private func look(_ holds: () -> Bool) async throws {
-      for _ in 0..<12_000 where !holds() { try await Task.sleep(for: .milliseconds(10)) }
+    // Not by tasks: among many tests one that sleeps may be woken minutes later, when the filling call has given up.
+    func look(_ holds: () -> Bool) throws {
+      for _ in 0..<12_000 where !holds() { usleep(10_000) }
       try #require(holds())
     }
   }
 
   private final class Job<Value: Sendable>: Sendable {
     let result = Mutex<Result<Value, any Error>?>(nil)
-    func value() async throws -> Value {
-      for _ in 0..<12_000 where result.withLock({ $0 == nil }) { try await Task.sleep(for: .milliseconds(10)) }
+    func value() throws -> Value {
+      for _ in 0..<12_000 where result.withLock({ $0 == nil }) { usleep(10_000) }
       guard let result = result.withLock({ $0 }) else { throw ScratchError("the call never ended") }
       return try result.get()
     }
@@ -74,16 +76,16 @@ import TestSupport
   private static let slice = Slice(types: ["core.note"], tier: "library", edgeTypes: [])
 
   @Test("D-S61 of two hydrations at once of one slice and key one runs, and both have its report")
-  func twoFills() async throws {
+  func twoFills() throws {
     let place = try Place()
     try place.bench.note("Note")
     let first = place.start { try place.shared.hydrate(SharedCopyTests.slice) }
-    try await place.reach()
+    try place.reach()
     let second = place.start { try place.shared.hydrate(SharedCopyTests.slice) }
-    try await place.calls(2)
+    try place.calls(2)
     place.letGo.signal()
-    let report = try await first.value()
-    #expect(try await second.value() == report)
+    let report = try first.value()
+    #expect(try second.value() == report)
     #expect(report.items == 1 && place.listings == 1)
     // Another slice, and a later call, run of their own.
     #expect(try place.shared.hydrate(Slice(types: ["core.note"], tier: "all", edgeTypes: [])).items == 1)
@@ -93,18 +95,18 @@ import TestSupport
   }
 
   @Test("D208.1 a key change waits for running calls, refuses those made meanwhile, and later ones carry the new key")
-  func keyChange() async throws {
+  func keyChange() throws {
     let place = try Place()
     let key = try place.bench.makeKey(["*": "write"])
     let fill = place.start { try place.shared.hydrate(SharedCopyTests.slice) }
-    try await place.reach()
+    try place.reach()
     let change = place.start { try place.shared.useKey(key.key) }
-    try await place.calls(2)
+    try place.calls(2)
     let refusal = place.bench.refusal { _ = try place.shared.call { (copy) throws(MarfaError) in try copy.status() } }
     #expect(refusal?.code == .keyChanging)
     place.letGo.signal()
-    #expect(try await fill.value().slice == SharedCopyTests.slice)
-    try await change.value()
+    #expect(try fill.value().slice == SharedCopyTests.slice)
+    try change.value()
     place.bench.transport.clear()
     // A view is per key, so the first certified request ends the copy (D208.5).
     let expiry = place.bench.refusal { _ = try place.shared.call { (copy) throws(MarfaError) in try copy.catchUp() } }
@@ -118,16 +120,16 @@ import TestSupport
 
   @Test(
     "D208.2 a close lets running calls finish and releases the writer role; later calls throw closed, a second returns")
-  func close() async throws {
+  func close() throws {
     let place = try Place()
     let fill = place.start { try place.shared.hydrate(SharedCopyTests.slice) }
-    try await place.reach()
+    try place.reach()
     let closing = place.start { place.shared.close() }
-    for _ in 0..<12_000 where !place.shared.isClosed { try await Task.sleep(for: .milliseconds(10)) }
+    try place.look { place.shared.isClosed }
     #expect(place.bench.refusal { try place.shared.useKey("k") }?.code == .closed)
     place.letGo.signal()
-    #expect(try await fill.value().items == 0)
-    try await closing.value()
+    #expect(try fill.value().items == 0)
+    try closing.value()
     place.shared.close()
     let refusal = place.bench.refusal { _ = try place.shared.call { (copy) throws(MarfaError) in try copy.status() } }
     #expect(refusal?.code == .closed)

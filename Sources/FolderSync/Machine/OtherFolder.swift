@@ -161,8 +161,8 @@ final class OtherFolder {
   }
 
   /// Whether its copy holds an item out of the bin.
-  func copyHolds(_ item: EntityID) -> Bool {
-    guard let engine, let row = (try? engine.copy.item(item)) ?? nil else { return false }
+  func copyHolds(_ item: EntityID) throws -> Bool {
+    guard let engine, let row = try engine.copy.item(item) else { return false }
     return !row.isTrashed
   }
 
@@ -172,14 +172,19 @@ final class OtherFolder {
     return writes.contains { !passedOver.contains($0.role) }
   }
 
-  /// Whether the item's own create waits in its queue.
+  /// Whether the item's own create waits in its queue; so it is taken where that cannot be read.
   func awaitsCreate(_ item: EntityID) -> Bool {
-    guard let engine, let writes = try? engine.store.writes(of: item) else { return false }
+    guard let engine else { return false }
+    guard let writes = try? engine.store.writes(of: item) else { return true }
     return writes.contains { $0.role == .create }
   }
 
-  /// Whether its first sync waits: it takes and lets go of nothing yet (F54).
-  var isWaiting: Bool { (try? engine?.store.firstSyncWaits) ?? false }
+  /// Whether its first sync waits: it takes and lets go of nothing yet (F54). So it is taken where
+  /// that cannot be read.
+  var isWaiting: Bool {
+    guard let engine else { return false }
+    return (try? engine.store.firstSyncWaits) ?? true
+  }
 }
 
 extension FileError {

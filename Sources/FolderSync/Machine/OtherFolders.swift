@@ -176,7 +176,9 @@ final class OtherFolders {
   }
 
   /// A folder whose copy holds an item.
-  func copyHolding(_ item: EntityID) -> OtherFolder? { looked.readable.first { $0.copyHolds(item) } }
+  func copyHolding(_ item: EntityID) throws -> OtherFolder? {
+    try looked.readable.first { try $0.copyHolds(item) }
+  }
 
   /// A binding whose file left its folder.
   struct Left {
@@ -323,8 +325,9 @@ struct MovedFile: Hashable {
 extension FolderStore {
   /// Files that moved by hand and were not bound there yet.
   func movedFiles() throws(SQLiteError) -> [EntityID: MovedFile] {
-    guard let text = try fact(.elsewhere), let members = (try? JSON(parsing: text.bytes))?.object?.members else {
-      return [:]
+    guard let text = try fact(.elsewhere) else { return [:] }
+    guard let members = (try? JSON(parsing: text.bytes))?.object?.members else {
+      throw .damaged("the folder's record of its moved files cannot be read")
     }
     var moved: [EntityID: MovedFile] = [:]
     for member in members {
@@ -340,8 +343,9 @@ extension FolderStore {
 
   /// Files that wait for their item to be read (F42.1), with the reason.
   func waitingFiles() throws(SQLiteError) -> [PathBytes: String] {
-    guard let text = try fact(.waiting), let members = (try? JSON(parsing: text.bytes))?.object?.members else {
-      return [:]
+    guard let text = try fact(.waiting) else { return [:] }
+    guard let members = (try? JSON(parsing: text.bytes))?.object?.members else {
+      throw .damaged("the folder's record of its waiting files cannot be read")
     }
     var waiting: [PathBytes: String] = [:]
     for member in members { waiting[PathBytes(member.key)] = member.value.text?.string ?? "" }

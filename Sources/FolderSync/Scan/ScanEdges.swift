@@ -52,6 +52,7 @@ extension ScanPass {
         binding.hold = nil
       }
       for change in decision.changes { try apply(change, to: &binding) }
+      if !binding.edgesOwed { binding.lostEdges = [] }
       for place in binding.edges.indices where binding.edges[place].place == .embed && binding.edges[place].embed == nil
       {
         binding.edges[place].embed = statement.embedded[binding.edges[place].other]
@@ -70,8 +71,13 @@ extension ScanPass {
     do {
       switch change {
       case .create(let type, let isSource, let other, let place):
+        let lost = binding.lostEdges.firstIndex {
+          $0.type == type && $0.isSource == isSource && $0.other == other
+        }
+        let properties = lost.map { binding.lostEdges.remove(at: $0).properties } ?? JSONObject()
         let id = try create(
-          type, source: isSource ? item : other, target: isSource ? other : item, item: item, detail: nil)
+          type, source: isSource ? item : other, target: isSource ? other : item, item: item, detail: nil,
+          properties: properties)
         binding.edges.append(ShownEdge(edge: id, type: type, other: other, place: place))
       case .move(let edge, let version, _, let isSource, let other, _):
         guard
@@ -92,10 +98,12 @@ extension ScanPass {
 
   @discardableResult
   private func create(
-    _ type: Text, source: EntityID, target: EntityID, item: EntityID, detail: Text?
+    _ type: Text, source: EntityID, target: EntityID, item: EntityID, detail: Text?,
+    properties: JSONObject = JSONObject()
   ) throws -> EntityID {
     let id = folder.context.ids.next()
-    let queued = try folder.copy.queue.createEdge(EdgeDraft(id: id, source: source, target: target, type: type))
+    let queued = try folder.copy.queue.createEdge(
+      EdgeDraft(id: id, source: source, target: target, type: type, properties: properties))
     try folder.store.link(FolderWrite(id: queued.id, item: item, role: .edge, detail: detail ?? id.text))
     return id
   }

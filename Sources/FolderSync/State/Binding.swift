@@ -157,6 +157,18 @@ package struct ShownEdge: Hashable, Sendable {
   }
 }
 
+/// An edge a line of the file was to move, which another machine deleted first: it is made anew with the properties it
+/// had (F11.29).
+package struct LostEdge: Hashable, Sendable {
+  var type: Text
+  /// Whether the file's item is its source.
+  var isSource: Bool
+  /// The item the line names.
+  var other: EntityID
+  var place: ShownEdge.Place
+  var properties: JSONObject
+}
+
 /// The record tying one path to one item (F-B). One item has at most one file in a folder; a path may stand in two
 /// bindings while all but one of them are journaled as missing.
 package struct Binding: Hashable, Sendable {
@@ -192,6 +204,8 @@ package struct Binding: Hashable, Sendable {
   /// What the file showed at earlier agreements, by their versions: the newest twenty (P3.3).
   package var earlier: [Int: ContentHash] = [:]
   package var edges: [ShownEdge] = []
+  /// Edges to make anew, until they are queued.
+  package var lostEdges: [LostEdge] = []
   /// Removals of shown edges held back because a link or embed named nothing (F12.12, F12.31).
   package var heldBack: [EntityID] = []
   package var refusals: [FileRefusal] = []

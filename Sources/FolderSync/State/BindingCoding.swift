@@ -19,6 +19,7 @@ extension Binding {
         JSONObject(earlier.sorted { $0.key < $1.key }.map { (Text(String($0.key)), .string($0.value.hex)) }))
     }
     if !edges.isEmpty { object["edges"] = .array(edges.map(\.json)) }
+    if !lostEdges.isEmpty { object["lost_edges"] = .array(lostEdges.map(\.json)) }
     if !heldBack.isEmpty { object["held_back"] = .array(heldBack.map { .string($0.text) }) }
     if !refusals.isEmpty { object["refusals"] = .array(refusals.map(\.json)) }
     if edgesOwed { object["edges_owed"] = true }
@@ -66,6 +67,7 @@ extension Binding {
       }
     }
     edges = all("edges") { ShownEdge(json: $0) }
+    lostEdges = all("lost_edges") { LostEdge(json: $0) }
     heldBack = all("held_back") { $0.text.flatMap { EntityID($0) } }
     edgesOwed = one("edges_owed", \.bool) ?? false
     filled = one("filled", \.object) ?? JSONObject()
@@ -172,6 +174,25 @@ extension ShownEdge {
       let place = json["place"]?.int.flatMap(Place.init(rawValue:))
     else { return nil }
     self.init(edge: edge, type: type, other: other, place: place, embed: json["embed"]?.text)
+  }
+}
+
+extension LostEdge {
+  var json: JSON {
+    .object(
+      members([
+        "type": .string(type), "source": .bool(isSource), "other": .string(other.text), "place": .int(place.rawValue),
+        "properties": .object(properties),
+      ]))
+  }
+
+  init?(json: JSON) {
+    guard let type = json["type"]?.text, let isSource = json["source"]?.bool,
+      let other = json["other"]?.text.flatMap({ EntityID($0) }),
+      let place = json["place"]?.int.flatMap(ShownEdge.Place.init(rawValue:)),
+      let properties = json["properties"]?.object
+    else { return nil }
+    self.init(type: type, isSource: isSource, other: other, place: place, properties: properties)
   }
 }
 

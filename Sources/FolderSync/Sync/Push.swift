@@ -263,20 +263,15 @@ extension FolderEngine {
     var report = FolderDrain()
     let settlement = Settlement(self)
     try settleAnswered(settlement)
-    do { report.drain = try drained(settlement) } catch {
-      // What it learned before it ended is queued all the same (F11.29).
-      for entry in settlement.remake { try remake(entry.edge, entry.item, entry.body, entry.properties) }
-      throw error
-    }
+    report.drain = try drained(settlement)
     report.conflicts = settlement.conflicts
     try followUp(settlement, &report)
-    for entry in settlement.remake { try remake(entry.edge, entry.item, entry.body, entry.properties) }
     for entry in settlement.overtaken { try decideAnew(entry.write, entry.edge, entry.item) }
     // The first blocked edit of each row goes again, the next one after it is answered; one blocked again waits for
     // another pass (F23.14, F23.15).
     var givenUp: Set<EntityID> = []
     let deletedAgain = try judgeDeletes()
-    var drainsAgain = deletedAgain || !settlement.remake.isEmpty
+    var drainsAgain = try remakeEdges(settlement) || deletedAgain
     while report.drain.unavailable == nil, report.drain.stopped == nil {
       let resent = try rebase(but: givenUp)
       guard drainsAgain || !resent.isEmpty else { break }
@@ -286,6 +281,7 @@ extension FolderEngine {
       report.drain.add(try drained(again))
       report.conflicts += again.conflicts
       try followUp(again, &report)
+      if try remakeEdges(again) { drainsAgain = true }
       for (item, write) in resent where try copy.queue.write(write)?.verdict?.isSuccess != true { givenUp.insert(item) }
     }
     return report
@@ -352,24 +348,26 @@ extension FolderEngine {
     }
   }
 
-  /// Makes the edge a line names, another machine having deleted the one that was to move (F11.29).
-  private func remake(_ edge: EntityID, _ item: EntityID, _ body: JSON?, _ properties: JSONObject) throws {
-    guard let binding = try store.binding(of: item), let shown = binding.edges.first(where: { $0.edge == edge }),
-      let moved = body?["source_id"]?.text ?? body?["target_id"]?.text, let other = EntityID(moved)
-    else { return }
-    let isSource = body?["target_id"] != nil
-    try commit {
-      let id = context.ids.next()
-      let queued = try copy.queue.createEdge(
-        EdgeDraft(
-          id: id, source: isSource ? item : other, target: isSource ? other : item, type: shown.type,
-          properties: properties))
-      try store.link(FolderWrite(id: queued.id, item: item, role: .edge, detail: id.text))
-      try store.change(item) { binding in
-        binding.edges.removeAll { $0.edge == edge }
-        binding.edges.append(ShownEdge(edge: id, type: shown.type, other: other, place: shown.place))
+  /// Makes the edges that lines name, another machine having deleted those that were to move (F11.29). Where the copy
+  /// takes no write, the next scan does. Answers whether there were any.
+  private func remakeEdges(_ settlement: Settlement) throws -> Bool {
+    for item in settlement.losers.sorted() {
+      try commit {
+        guard var binding = try store.binding(of: item) else { return }
+        for lost in binding.lostEdges {
+          let id = context.ids.next()
+          let queued = try copy.queue.createEdge(
+            EdgeDraft(
+              id: id, source: lost.isSource ? item : lost.other, target: lost.isSource ? lost.other : item,
+              type: lost.type, properties: lost.properties))
+          try store.link(FolderWrite(id: queued.id, item: item, role: .edge, detail: id.text))
+          binding.edges.append(ShownEdge(edge: id, type: lost.type, other: lost.other, place: lost.place))
+        }
+        binding.lostEdges = []
+        try store.save(binding)
       }
     }
+    return !settlement.losers.isEmpty
   }
 
   /// Gives way where the server answered a move of a placement that another machine had moved it first (F19.11). Answers

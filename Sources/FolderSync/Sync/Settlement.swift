@@ -6,8 +6,8 @@ final class Settlement: DrainObserver {
   private let folder: FolderEngine
   /// Placements another machine made or moved first (F19.11): edge, item.
   private(set) var giveWay: [(edge: EntityID, item: EntityID)] = []
-  /// Moves of edges another machine deleted: made anew (F11.29).
-  private(set) var remake: [(edge: EntityID, item: EntityID, body: JSON?, properties: JSONObject)] = []
+  /// Items whose files were to move an edge another machine deleted: it is made anew (F11.29).
+  private(set) var losers: Set<EntityID> = []
   /// Changes of edges that another machine changed first: decided anew from what stands now.
   private(set) var overtaken: [(write: EntityID, edge: EntityID, item: EntityID)] = []
   private(set) var conflicts: [ConflictedEdit] = []
@@ -137,9 +137,22 @@ final class Settlement: DrainObserver {
     case .edge:
       if code == "edge_not_found", write.kind == .deleteEdge { return }
       if code == "edge_not_found", write.kind == .updateEdge, let edge = write.edgeID {
+        let body = write.body
+        guard let moved = body?["source_id"]?.text ?? body?["target_id"]?.text, let other = EntityID(moved) else {
+          return
+        }
         // With the properties the copy held.
         let held = try folder.copy.serverEdge(edge)?.properties ?? JSONObject()
-        remake.append((edge, mine.item, write.body, held))
+        try store.change(mine.item) { binding in
+          guard let place = binding.edges.firstIndex(where: { $0.edge == edge }) else { return }
+          let shown = binding.edges.remove(at: place)
+          binding.edgesOwed = true
+          binding.lostEdges.append(
+            LostEdge(
+              type: shown.type, isSource: body?["target_id"] != nil, other: other, place: shown.place, properties: held)
+          )
+        }
+        losers.insert(mine.item)
         return
       }
       guard let edge = write.edgeID else { return }

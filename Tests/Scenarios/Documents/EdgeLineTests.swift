@@ -468,4 +468,38 @@ struct EdgeLineTests {
     #expect(try desk.machine.lines("Child.md").contains("child-of: \"[[Two]]\""))
     #expect(try desk.push().sent.isEmpty)
   }
+
+  @Test(
+    "F-S11.19 learned by a drain that a refused credential then stops, the next push with a good one makes the edge")
+  func movedGoneThenRefused() throws {
+    let (desk, child) = try child()
+    let edge = try #require(try parentEdges(desk, of: child).first)
+    try desk.machine.edit("Child.md", "[[One]]", "[[Two]]")
+    // A later write of the same drain, for the credential to be refused by.
+    try desk.machine.edit("One.md", "title: One\n", "title: One\nrating: 4\n")
+    _ = try desk.machine.scan()
+    try desk.bench.ask("DELETE", "/edges/\(edge.string("id") ?? "")")
+    var isGone = false
+    desk.bench.transport.after = { request, response in
+      if request.method == "PATCH", request.url.contains("/edges/") { isGone = response.status == 404 }
+      return .success(response)
+    }
+    desk.bench.transport.before = { _ in
+      isGone ? .success(HTTPResponse(refusing: 401, "unauthorized")) : nil
+    }
+    _ = try? desk.push()
+    #expect(isGone)
+    desk.bench.transport.before = nil
+    desk.bench.transport.after = nil
+    let (push, _) = try desk.push()
+    #expect(push.scan.flagged.isEmpty && push.pull?.flagged.isEmpty == true, "\(push.json.compact)")
+    let made = try #require(try parentEdges(desk, of: child).first)
+    #expect(made["id"] != edge["id"])
+    #expect(
+      try made.string("source_id") == desk.id("Two").description && made["properties"] == ["order": 3],
+      "\(made.compact)")
+    #expect(try desk.machine.lines("Child.md").contains("child-of: \"[[Two]]\""))
+    #expect(try desk.bench.row(desk.id("One"))["item"]?["properties"]?["rating"] == 4)
+    #expect(try desk.push().sent.isEmpty)
+  }
 }
