@@ -16,7 +16,9 @@ func conflictsCommand() -> Command {
       Command(
         name: "keep", summary: "settle a conflict: the original gets the text kept, the copy goes to the bin",
         arguments: [
-          Argument("WHICH", "'mine', the text of the conflicted copy, or 'theirs', the original's."), file,
+          Argument(
+            "WHICH", words: ["mine", "theirs"], "'mine', the text of the conflicted copy, or 'theirs', the original's."),
+          file,
         ], run: keep),
     ], run: list)
 }

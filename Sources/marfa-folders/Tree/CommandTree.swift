@@ -65,13 +65,16 @@ struct Argument: Sendable {
   var name: String
   /// Whether it may be left out.
   var optional: Bool
+  /// The words it is one of; empty where it is no such word.
+  var words: [String]
   /// What it is.
   var help: String
 
   /// An argument.
-  init(_ name: String, optional: Bool = false, _ help: String) {
+  init(_ name: String, optional: Bool = false, words: [String] = [], _ help: String) {
     self.name = name
     self.optional = optional
+    self.words = words
     self.help = help
   }
 }

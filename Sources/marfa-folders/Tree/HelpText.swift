@@ -72,30 +72,11 @@ struct HelpText {
 
   /// Exit codes, the refusal and every error code (C1.6, C-S10).
   private var programPart: String {
-    var out = "Exit codes:\n"
-    out += table([
-      ("0", "done; also a push or a drain that carries refused writes"),
-      ("1", "refused by the server, by the program before sending, or an answer on another contract"),
-      ("2", "the command line was wrong, or named no store or no server"),
-      ("3", "the environment failed (unreachable, timed out, full disk, stopped by you); try again"),
-      ("4", "the working copy, the queue or the folder refused, or there is no credential store"),
-      ("5", "no credential, the credential was refused, or the sign-in ended"),
-    ])
+    var out = "Exit codes:\n" + table(ProgramFacts.exits)
     out += "\nA refusal under --json is one object on standard error:\n"
-    out +=
-      "  {\"error\":{\"code\":\"...\",\"message\":\"...\",\"server\":{\"status\":400,\"code\":\"...\",\"details\":null}|null,\n"
-    out += "    \"retry_after_seconds\":null},\"exit\":1}\n"
-    out += "\nError codes (the exit in parentheses):\n"
-    out += table(MarfaError.Code.allCases.map { ("\($0.rawValue) (\($0.exits))", $0.meaning) })
-    out += "\nEnvironment:\n"
-    out += table([
-      ("MARFA_API_URL", "the server's address, as --url"),
-      ("MARFA_API_KEY", "a key or an access token for it, as --key"),
-      ("MARFA_ALLOW_HTTP", "1, true, yes or on: as --allow-http"),
-      ("MARFA_FOLDER_REGISTRY", "the file that lists this machine's folders"),
-      ("MARFA_KEYCHAIN", "not empty: use no credential store at all"),
-      ("MARFA_DB", "the working copy a device command opens"),
-    ])
+    for line in ProgramFacts.refusal { out += "  \(line)\n" }
+    out += "\nError codes (the exit in parentheses):\n" + table(ProgramFacts.codes)
+    out += "\nEnvironment:\n" + table(ProgramFacts.environment)
     return out
   }
 

@@ -1,4 +1,4 @@
-/// The whole program as one tree: parsing, help, usage and, later, man pages and completions come from it.
+/// The whole program as one tree: parsing, help, usage, man pages and completions come from it.
 func commandTree() -> Command {
   Command(
     name: "marfa-folders", summary: "keeps directories of Markdown notes in step with a Marfa server",
@@ -12,5 +12,5 @@ func commandTree() -> Command {
     commands: [addCommand(), pushCommand(), watchCommand()] + folderCommands() + stepCommands() + settingsCommands()
       + [logCommand(), conflictsCommand(), doctorCommand()] + signInCommands() + identityCommands() + [
         instanceCommand(), autostartCommand(), deviceCommand(),
-      ])
+      ] + manualCommands())
 }
