@@ -110,6 +110,44 @@ import TestSupport
     #expect(refused.code == "unauthorized")
   }
 
+  @Test(
+    "N2.8 a key made for folders keeps one in step from another computer; one of which nothing is named reaches nothing"
+  )
+  func folderKey() async throws {
+    let server = try await LocalServer(data: data, program: program, port: true)
+    func key(_ words: [String]) async throws -> String {
+      let made = try await program.run(["--json", "instance", "key", "create", "--data", data] + words)
+      try #require(made.status == 0, "\(made.errText)")
+      return try #require(made.json?["key"]?.text?.string)
+    }
+    let nothing = ["--url", server.url, "--key", try await key([])]
+    #expect(try await program.run(["keys", "current"] + nothing).outText.contains("reaches nothing"))
+    #expect(try await program.run(["--json", "create", "--title", "No"] + nothing).code == "forbidden")
+
+    let mine = ["--url", server.url, "--key", try await key(["--folders"])]
+    let told = try await program.run(["keys", "current"] + mine).outText
+    for line in ["  *: write", "  edge.*: write", "  metadata.tags: write"] { #expect(told.contains(line + "\n")) }
+    try scratch.write("laptop/Plan.md", "---\ntags: [work]\n---\nSee [[Tea]].\n")
+    try scratch.write("laptop/Tea.md", "Green.\n")
+    let added = try await program.run(["--json", "add", scratch.at("laptop"), "--create", "--yes"] + mine)
+    try #require(added.status == 0, "\(added.errText)")
+    let synced = try await program.run(["--json", "sync", scratch.at("laptop")] + mine)
+    #expect(synced.status == 0, "\(synced.errText)")
+    #expect(synced.json?["drain"]?["undelivered"] == 0)
+    #expect(synced.json?["drain"]?["verdicts"]?.array?.allSatisfy { $0["verdict"] == "accepted" } == true)
+    let file = try #require(scratch.text("laptop/Plan.md"))
+    #expect(file.contains("marfa_version: "))
+
+    let one = [
+      "--url", server.url, "--key",
+      try await key(["--permission", "core.note=read", "--permission", "edge.about=write"]),
+    ]
+    let some = try await program.run(["keys", "current"] + one).outText
+    for line in ["  core.note: read", "  edge.about: write"] { #expect(some.contains(line + "\n")) }
+    let both = try await program.run(["--json", "instance", "key", "create", "--folders", "--permission", "*=read"])
+    #expect(both.code == "usage")
+  }
+
   @Test("N2.7 a backup opens as an instance of its own and holds what was there")
   func backup() async throws {
     let server = try await LocalServer(data: data, program: program, port: true)

@@ -16,9 +16,10 @@ public struct InstanceKeys {
 
   /// Makes a key: the answer of `POST /keys`, its plaintext `key` among it, told this once (K5.1). It has a source of
   /// its own, which the door asks for.
-  public func create(label: Text?, types: [(pattern: Text, level: Text)], metadata: [(family: Text, level: Text)])
-    throws(InstanceFailure) -> JSON
-  {
+  public func create(
+    label: Text?, types: [(pattern: Text, level: Text)], edges: [(pattern: Text, level: Text)] = [],
+    metadata: [(family: Text, level: Text)]
+  ) throws(InstanceFailure) -> JSON {
     var random: UInt64 = 0
     guard withUnsafeMutableBytes(of: &random, { marfa_random($0.baseAddress, $0.count) }) == 0 else {
       throw .failed("the kernel gave no random bytes")
@@ -29,6 +30,9 @@ public struct InstanceKeys {
     // Naming any family gives exactly those named (K5.2).
     if !types.isEmpty {
       body["type_permissions"] = .object(JSONObject(types.map { ($0.pattern, JSON.string($0.level)) }))
+    }
+    if !edges.isEmpty {
+      body["edge_permissions"] = .object(JSONObject(edges.map { ($0.pattern, JSON.string($0.level)) }))
     }
     if !metadata.isEmpty {
       body["metadata_permissions"] = .object(JSONObject(metadata.map { ($0.family, JSON.string($0.level)) }))

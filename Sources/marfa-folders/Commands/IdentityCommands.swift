@@ -228,9 +228,16 @@ private func openRead(_ path: String, _ connection: ServerConnection, _ session:
   let key = try session.connection().request("GET", "/keys/current").json()
   let record = key["key"] ?? key
   var lines = ["key \(record["id"]?.text ?? "?")\(record["label"]?.text.map { " '\($0)'" } ?? "")"]
-  for member in record["permissions"]?.object?.members ?? [] {
-    lines.append("  \(member.key): \(member.value.text?.string ?? member.value.compact)")
+  // Each family as a sign-in's scope writes it.
+  for (family, lead) in [
+    ("type_permissions", ""), ("edge_permissions", "edge."), ("extension_permissions", "extension."),
+    ("metadata_permissions", "metadata."), ("profile_permissions", "profile."),
+  ] as [(Text, String)] {
+    for member in record[family]?.object?.members ?? [] {
+      lines.append("  \(lead)\(member.key): \(member.value.text?.string ?? member.value.compact)")
+    }
   }
+  if lines.count == 1 { lines.append("  it reaches nothing") }
   session.program.output.answer(key, lines)
   return 0
 }

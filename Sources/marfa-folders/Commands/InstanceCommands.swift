@@ -32,9 +32,14 @@ func instanceCommand() -> Command {
         commands: [
           Command(
             name: "create", summary: "make a key; it is shown this once",
+            discussion:
+              "A key reaches what is named here and nothing else: one of which nothing is named reaches nothing.",
             options: [
               Option("label", .text("L"), "What it is for."),
-              Option("permission", .text("TYPE=read|write"), repeats: true, "What it may do with a type."),
+              Option("folders", "All that keeping folders in step needs: every type, edge and tag, to be written."),
+              Option(
+                "permission", .text("TYPE=read|write"), repeats: true,
+                "What it may do with a type, or with an edge type as edge.TYPE; '*' and 'edge.*' are every one."),
               Option(
                 "metadata", .text("FAMILY=read|write"), repeats: true, "What it may do with a family of metadata."),
             ], run: createKey),
@@ -104,12 +109,29 @@ private func pairs(_ invocation: Invocation, _ option: String) throws(MarfaError
 }
 
 @Sendable private func createKey(_ invocation: Invocation) throws(MarfaError) -> Int32 {
-  let types = try pairs(invocation, "permission").map { (pattern: $0.0, level: $0.level) }
-  let metadata = try pairs(invocation, "metadata").map { (family: $0.0, level: $0.level) }
+  var types: [(pattern: Text, level: Text)] = []
+  var edges: [(pattern: Text, level: Text)] = []
+  for (name, level) in try pairs(invocation, "permission") {
+    // Edge types stand among the types as they do in a sign-in's scope.
+    if name.bytes.starts(with: "edge.".utf8) {
+      edges.append((Text(bytes: name.bytes.dropFirst(5)), level))
+    } else {
+      types.append((name, level))
+    }
+  }
+  var metadata = try pairs(invocation, "metadata").map { (family: $0.0, level: $0.level) }
+  if invocation.has("folders") {
+    guard types.isEmpty, edges.isEmpty, metadata.isEmpty else {
+      throw MarfaError(.usage, "--folders and --permission or --metadata exclude each other")
+    }
+    types = [("*", "write")]
+    edges = [("*", "write")]
+    metadata = [("tags", "write")]
+  }
   let keys = try keys(invocation)
   let made: JSON
   do throws(InstanceFailure) {
-    made = try keys.create(label: invocation.value("label"), types: types, metadata: metadata)
+    made = try keys.create(label: invocation.value("label"), types: types, edges: edges, metadata: metadata)
   } catch { throw MarfaError(error) }
   let key = (made["key"]?.text ?? made["plaintext"]?.text)?.string
   invocation.program.output.answer(
