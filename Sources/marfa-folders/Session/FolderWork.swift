@@ -64,12 +64,15 @@ struct FolderWork {
     return FolderWork(session, endpoint: try session.optionalEndpoint(folderServer: added))
   }
 
-  /// The address a folder was added with; nil where there is no folder or it names none.
+  /// The address a folder was added with; nil where there is no folder or it names none. Only of a folder this machine's
+  /// list names: a directory somebody else made may carry a store that names their server, which a credential given
+  /// without an address must not reach. This machine's own instance is ours alone.
   func server(of directory: PathBytes) -> Text? {
-    guard let root = try? folders.root(of: directory), let engine = try? folders.open(root, role: .reader) else {
-      return nil
-    }
-    return (try? engine.store.fact(.server)).flatMap { $0 }
+    guard let root = try? folders.root(of: directory), let engine = try? folders.open(root, role: .reader),
+      let named = (try? engine.store.fact(.server)).flatMap({ $0 })
+    else { return nil }
+    let isListed = (try? folders.list())?.contains { $0.dir == root } ?? false
+    return isListed || named == "local" ? named : nil
   }
 
   /// A connection to the same server, for a call that touches no folder.
