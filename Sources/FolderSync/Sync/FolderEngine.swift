@@ -133,7 +133,7 @@ package struct PassFacts {
     } catch {
       throw MarfaError(
         .invalid,
-        "no folder follows the setting \(error.description); `marfa-folders settings change \(folder)` changes it")
+        "no folder follows the setting \(error.description); `marfa-folders change \(folder)` changes it")
     }
 
     self.folder = folder

@@ -233,7 +233,7 @@ struct MachineScenarios {
     }
     let error = try #require(refusal { try folder.add() })
     #expect(error.code == .invalid)
-    #expect(error.message.contains(member) && error.message.contains("settings change"))
+    #expect(error.message.contains(member) && error.message.contains("`marfa-folders change "))
     #expect(folder.disk.status(folder.path(".marfa")) == nil)
     bench.transport.after = nil
     try folder.add()
