@@ -41,13 +41,15 @@ let package = Package(
     .target(name: "LocalInstance", dependencies: ["MarfaBase", "CMicroHTTPD", "CPosix"], swiftSettings: strict),
     .executableTarget(
       name: "marfa-folders",
-      dependencies: ["FolderSync", "MarfaCopy", "Keyring", "LocalInstance", "MarfaBase", "CSystemd", "CPosix"],
+      dependencies: [
+        "FolderSync", "MarfaCopy", "Keyring", "LocalInstance", "MarfaBase", "CSecret", "CSystemd", "CPosix",
+      ],
       swiftSettings: strict),
 
     // Tests mirror the rooms.
     .target(
       name: "TestSupport",
-      dependencies: ["FolderSync", "MarfaCopy", "LocalInstance", "MarfaBase", "CPosix"],
+      dependencies: ["FolderSync", "MarfaCopy", "LocalInstance", "MarfaBase", "CSecret", "CPosix"],
       path: "Tests/Support", swiftSettings: strict),
     .executableTarget(
       name: "simulate",

@@ -80,6 +80,24 @@ public final class KeptCredentials: Sendable {
       label: "marfa-folders at \(origin): registration")
   }
 
+  /// Forgets everything: keys, sign-ins, registrations, the origin in use. Sign-ins are not revoked by it.
+  /// - Returns: the origins a key or a sign-in was kept for.
+  public func forgetAll() throws(Failure) -> [String] {
+    let accounts: [String]
+    do throws(KeyStoreError) { accounts = try store.accounts(service: Self.service) } catch { throw .keyring(error) }
+    var origins: [String] = []
+    for account in accounts.sorted() {
+      if account.utf8.starts(with: "client:".utf8) || account.utf8.elementsEqual("current".utf8) {
+        do throws(KeyStoreError) { _ = try store.remove(service: Self.service, account: account) } catch {
+          throw .keyring(error)
+        }
+      } else if try forget(account) {
+        origins.append(account)
+      }
+    }
+    return origins
+  }
+
   /// Proves that the origin's lock can be had, and drops it: what a login does before it asks the person (X21.6).
   public func proveLock(_ origin: String) throws(CredentialLockError) {
     _ = try CredentialLock(origin: origin, home: home)

@@ -44,6 +44,11 @@ public final class SecretService: SecretStore {
     try call { (session) throws(KeyStoreError) in try session.remove(service, account) }
   }
 
+  /// The accounts of a service; reading them needs no secret unlocked.
+  public func accounts(service: String) throws(KeyStoreError) -> [String] {
+    try call { (session) throws(KeyStoreError) in try session.accounts(service) }
+  }
+
   /// Runs work on a fresh thread and waits for it, at most until the deadline.
   private func call<Value: Sendable>(
     _ work: @escaping @Sendable (borrowing SecretSession) throws(KeyStoreError) -> Value

@@ -78,6 +78,26 @@ struct SecretSession: ~Copyable {
     return isAny
   }
 
+  func accounts(_ name: String) throws(KeyStoreError) -> [String] {
+    let attributes = marfa_secret_attributes(name, nil)
+    defer { g_hash_table_unref(attributes) }
+    var error: UnsafeMutablePointer<GError>?
+    let list = secret_service_search_sync(
+      service, marfa_secret_schema(), attributes, SecretSearchFlags(rawValue: SECRET_SEARCH_ALL.rawValue), cancellable,
+      &error)
+    if error != nil { throw Self.failure(error) }
+    let found = Found(list: list)
+    var accounts: [String] = []
+    for item in found.items {
+      guard let table = secret_item_get_attributes(item) else { continue }
+      defer { g_hash_table_unref(table) }
+      guard let value = g_hash_table_lookup(table, "account") else { continue }
+      let account = String(cString: value.assumingMemoryBound(to: CChar.self))
+      if !accounts.contains(where: { $0.utf8.elementsEqual(account.utf8) }) { accounts.append(account) }
+    }
+    return accounts
+  }
+
   // MARK: Parts
 
   /// The entries of a search, released with it.

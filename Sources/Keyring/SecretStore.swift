@@ -9,6 +9,8 @@ public protocol SecretStore: Sendable {
   func store(_ secret: [UInt8], service: String, account: String, label: String) throws(KeyStoreError)
   /// Forgets a secret. Returns whether one was kept.
   func remove(service: String, account: String) throws(KeyStoreError) -> Bool
+  /// The accounts of a service a secret is kept for, in any order; locked ones too.
+  func accounts(service: String) throws(KeyStoreError) -> [String]
 }
 
 /// Secrets in memory, for tests.
@@ -50,6 +52,15 @@ public final class MemorySecrets: SecretStore {
     if let failure { throw failure }
     let place = place(service, account)
     state.withLock { $0.secrets[place] = secret }
+  }
+
+  /// The accounts of a service.
+  public func accounts(service: String) throws(KeyStoreError) -> [String] {
+    if let failure { throw failure }
+    return state.withLock { state in
+      state.secrets.keys.filter { $0.service.elementsEqual(service.utf8) }
+        .map { String(decoding: $0.account, as: UTF8.self) }
+    }
   }
 
   /// Forgets a secret.

@@ -30,6 +30,8 @@ package final class WorkingCopy {
   package let role: Role
   /// The budget of downloaded bytes (D209.1); nil is none.
   package var blobBudget: Int?
+  /// The most bytes an upload may have to go now; larger ones wait in the queue (P5.3). Nil is no limit.
+  package var uploadLimit: Int64?
 
   /// The queue of writes. Whoever holds it holds the copy.
   package var queue: WriteQueue { WriteQueue(copy: self) }

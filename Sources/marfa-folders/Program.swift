@@ -29,13 +29,14 @@ struct Program: Sendable {
 /// Runs the command line of this process and gives its exit status.
 func runProgram() -> Int32 {
   let words = argumentWords().dropFirst()
-  let output = Output(json: CommandParser.asksForJSON(Array(words)))
+  let environment = environmentVariables()
+  let output = Output(json: CommandParser.asksForJSON(Array(words)), color: Style.isWanted(environment))
   let stop = StopFlag()
   let hangup = Hangup()
   watchSignals(stop, hangup)
   output.whenClosed { stop.set(.stopped) }
   let program = Program(
-    environment: environmentVariables(), output: output, terminal: Terminal(stop: stop), stop: stop,
+    environment: environment, output: output, terminal: Terminal(stop: stop), stop: stop,
     hangup: hangup)
   let status = run(Array(words), program)
   // C3.5: the reader went away; there is nobody to tell.

@@ -35,7 +35,7 @@ import TestSupport
     #expect(ran.status == 0, "\(words): \(ran.outText) \(ran.errText)")
   }
 
-  @Test("N4.1 N4.2 N4.3 enabled twice and disabled once: each file is there once, valid, and gone")
+  @Test("N-S16 N4.1 N4.2 N4.3 enabled twice and disabled once: each file is there once, valid, and gone")
   func enableAndDisable() async throws {
     #expect(try await json(["status"]) == ["enabled": "none", "running": false, "files": []])
     for _ in 0..<2 {

@@ -232,4 +232,25 @@ import TestSupport
     #expect(text.status == 4)
     #expect(text.outText.contains("problem: \(notes): the directory is read-only. Make it writable"))
   }
+
+  @Test("P7.4 doctor --report writes what a helper asks for, its owner's alone, without a text, name, address or key")
+  func report() async throws {
+    _ = try await folder([
+      "Secret plan.md": "# Secret plan\n\nbodywords\n", "Bad.md": "---\ntags: [a\n---\nbodywords\n",
+    ])
+    let ran = try await program.run(["--json", "doctor", "--report", scratch.at("report.json")])
+    #expect(ran.status == 0 && ran.json?["problems"] == 0, "\(ran.outText)")
+    let text = try #require(scratch.text("report.json"))
+    let report = try JSON(parsing: Array(text.utf8))
+    #expect(report.object?.keys == ["program", "system", "checks", "folders"])
+    #expect(report["folders"]?.array?.first?["files"] == ["held": 1, "in_step": 1], "\(text)")
+    #expect(report["folders"]?.array?.first?["passes"]?.array?.isEmpty == false)
+    for word in ["bodywords", "Secret plan", "Bad.md", notes, scratch.path, server.url, server.key] {
+      #expect(!text.contains(word), "\(word): \(text)")
+    }
+    var status = stat()
+    #expect(stat(scratch.at("report.json"), &status) == 0 && status.st_mode & 0o777 == 0o600)
+    let again = try await program.run(["--json", "doctor", "--report", scratch.at("report.json")])
+    #expect(again.status == 1 && again.code == "invalid")
+  }
 }

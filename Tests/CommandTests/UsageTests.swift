@@ -84,6 +84,18 @@ import TestSupport
     walk(Command(name: "x", summary: "x", commands: commandTree().commands), "")
   }
 
+  @Test("the help of every command fits 80 columns, and no word of it runs over")
+  func helpFits() {
+    let root = commandTree()
+    func walk(_ command: Command, _ path: [String]) {
+      for text in [HelpText(root: root).help(path), HelpText(root: root).usage(path)] {
+        for line in text.split(separator: "\n") { #expect(line.count <= 80, "\(path): \(line)") }
+      }
+      for child in command.commands { walk(child, path + [child.name]) }
+    }
+    walk(root, [])
+  }
+
   @Test("C-S11 --db is no option of a folder command, and --query is none of create")
   func refusedOptions() async throws {
     for words in [["create", "--query", "{}"], ["status", "x", "--db", "y"], ["--db", "y", "list"]] {

@@ -109,6 +109,51 @@ import Testing
     #expect(try await child.end(within: .seconds(60)).status == 0)
   }
 
+  @Test("N-S14 of a refused credential a new key is kept, and the folders go on without a restart")
+  func newKeyKept() async throws {
+    let (one, two) = (try await folder("One"), try await folder("Two"))
+    let session = try await SessionBus(home: scratch.path)
+    var quiet = session.program(program)
+    quiet.environment["MARFA_API_URL"] = nil
+    quiet.environment["MARFA_API_KEY"] = nil
+    let data = scratch.at("data")
+    func minted() async throws -> (key: String, id: String) {
+      let made = try await program.run([
+        "--json", "instance", "key", "create", "--data", data, "--permission", "*=write", "--permission",
+        "edge.*=write",
+      ])
+      let json = try #require(made.json, "\(made.errText)")
+      let key = try #require(json["key"]?.text?.string ?? json["plaintext"]?.text?.string)
+      return (key, try #require((json["id"] ?? json["record"]?["id"])?.text?.string, "\(json.compact)"))
+    }
+    let first = try await minted()
+    let kept = try await quiet.run(["keys", "keep", "--url", server.url, "--key", first.key])
+    try #require(kept.status == 0, "\(kept.errText)")
+    let child = try quiet.start(["watch", "--json"])
+    for dir in [one, two] {
+      try await child.wait("the first pass of \(dir)") { events($0, dir).contains("passed") }
+    }
+    let revoked = try await program.run(["instance", "key", "revoke", first.id, "--data", data])
+    try #require(revoked.status == 0, "\(revoked.errText)")
+    // What is saved now meets the refusal.
+    for name in ["One", "Two"] { try scratch.write("\(name)/New.md", "# New of \(name)\n") }
+    for dir in [one, two] { try await child.wait("the refusal of \(dir)") { events($0, dir).contains("failed") } }
+    #expect(child.status == nil)
+    let second = try await minted()
+    let again = try await quiet.run(["keys", "keep", "--url", server.url, "--key", second.key])
+    try #require(again.status == 0, "\(again.errText)")
+    for dir in [one, two] {
+      try await child.wait("\(dir) to go on") { events($0, dir).count { $0 == "watching" } > 1 }
+      try await child.wait("what waited of \(dir)") { _ in
+        child.out.split(separator: 0x0A).compactMap { try? JSON(parsing: Array($0)) }
+          .contains { $0["dir"]?.text?.string == dir && ($0["drain"]?["answered"]?.int ?? 0) > 0 }
+      }
+    }
+    child.signal(SIGTERM)
+    #expect(try await child.end().status == 0)
+    try await session.end()
+  }
+
   @Test("N-S15 a service manager is told READY, STATUS and WATCHDOG")
   func serviceManager() async throws {
     _ = try await folder("One")

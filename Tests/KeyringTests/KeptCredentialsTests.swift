@@ -237,6 +237,8 @@ private func token(_ name: String, expires: String = "2099-01-01T00:00:00Z", ref
 
   /// Secrets that can be read and forgotten, and kept no more.
   private struct FullSecrets: SecretStore {
+    func accounts(service: String) throws(KeyStoreError) -> [String] { [] }
+
     let secrets: MemorySecrets
     func secret(service: String, account: String) throws(KeyStoreError) -> [UInt8]? {
       try secrets.secret(service: service, account: account)

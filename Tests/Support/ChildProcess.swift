@@ -18,7 +18,8 @@ package final class ChildProcess: Sendable {
 
   /// Starts a program with pipes, or with a pseudo-terminal as standard input and error (its output stays a pipe).
   package init(
-    _ command: [String], environment: [String: String], directory: String? = nil, terminal: Bool = false
+    _ command: [String], environment: [String: String], directory: String? = nil, terminal: Bool = false,
+    screen: Bool = false
   ) throws {
     var out: [Int32] = [-1, -1]
     var err: [Int32] = [-1, -1]
@@ -54,7 +55,8 @@ package final class ChildProcess: Sendable {
       posix_spawn_file_actions_adddup2(&actions, inward[0], STDIN_FILENO)
       posix_spawn_file_actions_adddup2(&actions, err[1], STDERR_FILENO)
     }
-    posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO)
+    // On a screen standard output is the terminal too; its own channel then ends at once.
+    posix_spawn_file_actions_adddup2(&actions, terminal && screen ? STDIN_FILENO : out[1], STDOUT_FILENO)
     posix_spawnattr_setflags(&attributes, flags)
 
     let command = directory.map { ["env", "-C", $0] + command } ?? command

@@ -40,9 +40,10 @@ package struct MarfaFolders: Sendable {
   }
 
   /// Starts it.
-  package func start(_ arguments: [String], terminal: Bool = false) throws -> ChildProcess {
+  package func start(_ arguments: [String], terminal: Bool = false, screen: Bool = false) throws -> ChildProcess {
     try ChildProcess(
-      [MarfaFolders.binary] + arguments, environment: environment, directory: directory, terminal: terminal)
+      [MarfaFolders.binary] + arguments, environment: environment, directory: directory,
+      terminal: terminal || screen, screen: screen)
   }
 
   /// Runs it to its end.

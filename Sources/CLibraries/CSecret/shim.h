@@ -15,7 +15,8 @@ static inline const SecretSchema *marfa_secret_schema(void) {
 static inline GHashTable *marfa_secret_attributes(const char *service, const char *account) {
   GHashTable *table = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
   g_hash_table_insert(table, g_strdup("service"), g_strdup(service));
-  g_hash_table_insert(table, g_strdup("account"), g_strdup(account));
+  // Without one, every account of the service.
+  if (account) g_hash_table_insert(table, g_strdup("account"), g_strdup(account));
   return table;
 }
 // Casts of GObject are macros.

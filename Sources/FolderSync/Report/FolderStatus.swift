@@ -96,6 +96,9 @@ public struct FolderStatus: Hashable, Sendable {
   /// The last plan read of a waiting first sync.
   public var plan: FolderPlan?
 
+  /// The pause its person asked for (P5.4).
+  package var pause: FolderPause?
+
   /// Nothing.
   public init() {}
 
@@ -104,6 +107,7 @@ public struct FolderStatus: Hashable, Sendable {
     var object = members([
       "files": .array(files.map(\.json)), "paused": ["disk": .int(pausedOnDisk), "pull": .int(pausedInPull)],
     ])
+    if let pause { object["pause"] = pause.json }
     if firstSyncWaits { object["first_sync"] = ["plan": plan?.json ?? .null] }
     return .object(object)
   }

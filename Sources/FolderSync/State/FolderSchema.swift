@@ -90,6 +90,13 @@ enum FolderSchema {
     -- Items at the other end of an edge that the server did not show: asked once a fill (F12.39).
     CREATE TABLE IF NOT EXISTS unseen_item (item TEXT PRIMARY KEY) WITHOUT ROWID;
 
+    -- Rows files were last agreed with that the copy moved past, until the file's agreement moves too (N6.2).
+    CREATE TABLE IF NOT EXISTS passed_row (
+      item TEXT PRIMARY KEY,
+      version INTEGER NOT NULL,
+      row TEXT NOT NULL
+    ) WITHOUT ROWID;
+
     -- The last passes (N6.3): no bodies, no keys.
     CREATE TABLE IF NOT EXISTS pass_log (
       id INTEGER PRIMARY KEY,

@@ -142,6 +142,7 @@ package final class FolderStore {
       binding.seen.map { Int64($0.size) }, binding.seen?.modified, binding.seen?.executable, binding.seen?.readAt,
       binding.readHash, binding.writtenHash, binding.missingSince, binding.hold?.flag.rawValue, binding.hold?.reason,
       binding.unmatched, Text(bytes: binding.facts.write()))
+    try forgetPassed(of: binding.item, but: binding.agreed)
   }
 
   /// Ends the binding of an item.
@@ -149,6 +150,7 @@ package final class FolderStore {
     try database.run("DELETE FROM binding WHERE item = ?", item)
     try database.run("DELETE FROM paused_removal WHERE item = ?", item)
     try database.run("DELETE FROM refused_lookup WHERE item = ?", item)
+    try forgetPassed(of: item, but: nil)
   }
 
   /// Changes a binding where it stands.

@@ -32,6 +32,8 @@ package final class FolderEngine {
   var begun: FolderPush?
   /// What the watch that works it remembers; nil outside one.
   package var memory: WatchMemory?
+  /// Whether large uploads wait now (P5.3).
+  var spares: @Sendable () -> Bool = { false }
   /// Opens another folder's store to read (X5.7).
   var openOther: ((PathBytes) throws -> FolderEngine)?
 

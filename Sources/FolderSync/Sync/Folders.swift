@@ -44,6 +44,8 @@ package struct Folders {
   package let uid: UInt32
   /// Where a directory is kept, as ST1 tells it.
   package var storage: (PathBytes) -> JSON = { _ in .null }
+  /// Whether this machine spares its network or its battery now, so that large uploads wait (P5.3).
+  package var spares: @Sendable () -> Bool = { false }
 
   package init(
     context: Context, registry: Registry?, endpoint: Endpoint?, credentials: (any CredentialStore)? = nil,
@@ -69,7 +71,11 @@ package struct Folders {
   // MARK: Working one
 
   package func status(_ dir: PathBytes) throws -> FolderStatus {
-    try reading(dir) { try $0.status() }
+    try reading(dir) { folder in
+      var status = try folder.status()
+      status.pause = try pause(of: dir)
+      return status
+    }
   }
 
   package func confirm(_ dir: PathBytes) throws -> ConfirmedRemoval {
@@ -231,7 +237,11 @@ package struct Folders {
     do throws(FileError) { identity = try RootIdentity(root, files: context.files) } catch { throw MarfaError(error) }
     let engine = FolderEngine(root: root, copy: copy, store: store, folderID: folder, identity: identity, stop: stop)
     engine.registry = registry
-    if role == .writer { engine.openOther = opensOthers() }
+    engine.spares = spares
+    if role == .writer {
+      engine.openOther = opensOthers()
+      store.keepPassedRows(of: copy)
+    }
     return engine
   }
 }

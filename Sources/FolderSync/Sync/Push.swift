@@ -256,10 +256,17 @@ extension FolderEngine {
 
   // MARK: Draining
 
+  /// Whether bytes wait to go: nobody is asked about the network for the sake of a few lines of text.
+  private func hasUploads() throws -> Bool {
+    let sql = "SELECT EXISTS (SELECT 1 FROM queue WHERE verdict IS NULL AND kind = 'upload_blob')"
+    return try copy.database.one(sql) { $0.bool(0) } ?? false
+  }
+
   /// One drain, the folder's records settled with it; what it learned is followed up: placements given way, edges made
   /// anew, edits rebased (F19.11, F11.29, F23.14).
   package func drain() throws -> FolderDrain {
     if try store.firstSyncWaits { throw Self.firstSyncWaiting(root) }
+    copy.uploadLimit = try hasUploads() && spares() ? 1 << 20 : nil
     var report = FolderDrain()
     let settlement = Settlement(self)
     try settleAnswered(settlement)

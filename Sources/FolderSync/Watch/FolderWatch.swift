@@ -54,9 +54,10 @@ extension Folders {
       waker.wake()
     }
     defer { stop.forget(token) }
-    let folders = Folders(
+    var folders = Folders(
       context: context, registry: registry, endpoint: endpoint, credentials: credentials, door: door, stop: passStop,
       uid: uid)
+    folders.spares = spares
     let source = FolderWatchSource(folders: folders, root: root, storage: storage(root), stand: parts.stand)
     try WatchLoop(
       source: source, notifications: parts.notifications, waker: waker, context: context, stop: stop,
@@ -130,6 +131,9 @@ final class FolderWatchSource: WatchedFolderSource {
       state = try folders.context.files.openDirectory(root.appending(stateDirectoryName))
     } catch {
       return error.code == ENOENT ? .removed : .unreadable(reason: error.description)
+    }
+    if let pause = FolderPause.standing(in: state, folders.context.files, now: folders.context.clock.now) {
+      return .paused(pause)
     }
     let fallback = folders.locks(of: root)
     hearing = HandOverHearing(in: state, files: folders.context.files, fallback: fallback)

@@ -112,6 +112,8 @@ final class HeldFolder: WatchedFolder {
       outcome.reminders.append(now &+ UInt64(wait) * 1_000_000)
     }
     let drain = push.drain.drain
+    // Nobody tells when the network or the power changed.
+    if drain.spared > 0 { outcome.reminders.append(now &+ 60_000_000_000) }
     if drain.undelivered > 0 || push.catchUp.failed != nil {
       let seconds = max(2, min(300, drain.retryAfterSeconds ?? push.catchUp.failed?.retryAfter ?? 0))
       outcome.reminders.append(now &+ UInt64(seconds) * 1_000_000_000)

@@ -25,6 +25,10 @@ package enum WatchEvent: Sendable {
   case heldElsewhere(pid: Int?)
   /// The watch works the folder again.
   case takenBack
+  /// The person paused the folder: the watch let go of it until then, or until it is resumed (P5.4).
+  case paused(FolderPause)
+  /// The pause is over, and the watch works the folder again.
+  case resumed
   /// The folder was removed; the last event.
   case removed
   /// The folder left this machine's list; the last event.
@@ -53,6 +57,8 @@ package enum WatchEvent: Sendable {
       ["event": "handed_over", "to": command.map { .string($0) } ?? nil, "pid": pid.map { .int($0) } ?? nil]
     case .heldElsewhere(let pid): ["event": "held_elsewhere", "pid": pid.map { .int($0) } ?? nil]
     case .takenBack: ["event": "taken_back"]
+    case .paused(let pause): ["event": "paused", "until": pause.json["until"] ?? .null]
+    case .resumed: ["event": "resumed"]
     case .removed: ["event": "removed"]
     case .unlisted: ["event": "unlisted"]
     }

@@ -62,8 +62,14 @@ package final class WatchLoop {
   /// - Throws: what ends it by error (H16): `reading_handle` at once where another process holds the folder.
   package func run(for seconds: Double?) throws(MarfaError) {
     var folder: any WatchedFolder
-    switch try source.open() {
+    var opening = try source.open()
+    if case .paused = opening {
+      guard let over = try waitForPause(opening) else { return }
+      opening = over
+    }
+    switch opening {
     case .held(let held): folder = held
+    case .paused: return
     case .heldElsewhere:
       throw MarfaError(
         .readingHandle,
@@ -226,19 +232,52 @@ package final class WatchLoop {
     return .goOn
   }
 
+  // MARK: - Pausing
+
+  /// Waits for the end of a pause, holding nothing (P5.4). Answers what opening the folder gives then; nil where the watch
+  /// ends first.
+  private func waitForPause(
+    _ opening: WatchedOpening, until end: UInt64? = nil
+  ) throws(MarfaError) -> WatchedOpening? {
+    var opening = opening
+    var told: FolderPause?
+    while case .paused(let pause) = opening {
+      if pause != told { tell(.paused(pause)) }
+      told = pause
+      if stop.isSet || end.map({ clock.monotonic >= $0 }) == true { return nil }
+      // `resume` touches the ask's file, which wakes this; where that is not heard it is looked at again.
+      let left = pause.until.map { UInt64(max(50, $0.milliseconds - clock.now.milliseconds)) * 1_000_000 }
+      waker.wait(until: min(end ?? .max, clock.monotonic &+ min(left ?? .max, 10_000_000_000)))
+      passStop.clearHandOver()
+      guard source.waitUntilNobodyAsks(stop: stop), !stop.isSet else { return nil }
+      opening = try source.open()
+    }
+    if case .held = opening { tell(.resumed) }
+    return opening
+  }
+
   // MARK: - Handing over
 
   /// Lets the folder go to who asks, and takes it back (H4 to H6, H14). Nil where the watch ends.
   private func handOver(_ folder: any WatchedFolder, until end: UInt64?) throws(MarfaError) -> (any WatchedFolder)? {
     guard let asker = source.namedAsker(stop: stop) else { return folder }
     folder.close()
-    tell(.handedOver(to: asker.command?.string, pid: asker.pid))
+    // A pause is told as that.
+    let pauses = asker.command == "pause"
+    if !pauses { tell(.handedOver(to: asker.command?.string, pid: asker.pid)) }
     var saysElsewhere = false
     while true {
       passStop.clearHandOver()
       guard source.waitUntilNobodyAsks(stop: stop), !stop.isSet else { return nil }
       if let end, clock.monotonic >= end { return nil }
-      switch try source.open() {
+      var opening = try source.open()
+      let wasPaused = if case .paused = opening { true } else { false }
+      if wasPaused {
+        guard let over = try waitForPause(opening, until: end) else { return nil }
+        opening = over
+      }
+      switch opening {
+      case .paused: return nil
       case .held(let back):
         // Let go to a `remove` that was cut short, or listed elsewhere meanwhile (H6); an entry missing for any other
         // reason is listed again (F41.6).
@@ -253,7 +292,7 @@ package final class WatchLoop {
           tell(.unlisted)
           return nil
         }
-        tell(.takenBack)
+        if !pauses, !wasPaused { tell(.takenBack) }
         notifications.rescan()
         notifications.enter(back.entersDirectory())
         schedule.missedSomething()

@@ -90,7 +90,10 @@ final class WatchWorker: Sendable {
       let asked = credential(dir)
       do throws(MarfaError) {
         try watching(dir, stop, progress) { [self] event in
-          if case .watching = event { watched() }
+          switch event {
+          case .watching, .paused: watched()
+          default: break
+          }
           tell(.folder(event))
         }
         break

@@ -43,6 +43,8 @@ package enum WatchedOpening {
   case held(any WatchedFolder)
   /// Another process holds it.
   case heldElsewhere
+  /// Its person paused it (P5.4): nothing of it is held.
+  case paused(FolderPause)
   /// The root can be read and holds no folder, or another one (H6).
   case removed
   /// The root cannot be read now (F22).

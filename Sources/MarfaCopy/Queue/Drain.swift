@@ -297,7 +297,15 @@ final class Drain {
       counted.insert(write.seq)
       return nil
     }
-    if let found { return found }
+    if let found {
+      guard let limit = copy.uploadLimit, found.size > limit else { return found }
+      var left = write
+      left.reason = DrainReport.spares
+      report.verdicts.append(DrainReport.Entry(left))
+      report.held += 1
+      counted.insert(write.seq)
+      return nil
+    }
     try refuseUnsent(write, Text("the bytes sha256:\(hash.hex) are gone from beside the store"))
     return nil
   }

@@ -68,6 +68,13 @@ package struct DrainReport: Sendable {
   /// A report of nothing.
   package init() {}
 
+  /// The reason of an upload left for later because this machine spares its network or its battery (P5.3).
+  package static let spares: Text = "waits for a network that is not metered, or for mains"
+  /// How many were.
+  package var spared: Int {
+    Set(verdicts.lazy.filter { $0.verdict == nil && $0.reason == DrainReport.spares }.map(\.id)).count
+  }
+
   /// Takes in what a later pass of the same drain did (Q6.16).
   package mutating func add(_ later: DrainReport) {
     answered += later.answered

@@ -70,6 +70,7 @@ extension Store {
       try markSeen(item: item.id)
       return true
     }
+    if let held, held.version < item.version, let passed { try read { try passed(held) } }
     try install(base: item, id: item.id, seen: true)
     return true
   }
@@ -198,14 +199,14 @@ extension Store {
 
   // MARK: - A base row as text
 
-  static func storing(_ item: Item) -> JSON {
+  package static func storing(_ item: Item) -> JSON {
     var members = item.json.object ?? JSONObject()
     members["extensions"] = .object(item.extensions)
     members["listed"] = .bool(item.isListed)
     return .object(members)
   }
 
-  static func storedItem(_ bytes: [UInt8]) throws(MarfaError) -> Item? {
+  package static func storedItem(_ bytes: [UInt8]) throws(MarfaError) -> Item? {
     let stored = JSON.object(try object(bytes))
     return Item(row: [
       "item": stored, "metadata": ["tags": stored["tags"] ?? [], "extensions": stored["extensions"] ?? [:]],

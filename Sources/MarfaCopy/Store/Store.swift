@@ -6,6 +6,9 @@ package final class Store {
   package let database: Database
   /// Lays waiting writes over server rows; the queue sets itself here.
   package weak var projection: (any Projection)?
+  /// Told of a server row a later version takes the place of, inside that transaction: what was agreed on it can be shown
+  /// as long as somebody keeps it.
+  package var passed: ((Item) throws -> Void)?
   /// Counts changes to anything the copy shows (F80, F81).
   package internal(set) var changes: Int = 0
   var kept: Catalog?

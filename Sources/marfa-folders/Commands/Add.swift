@@ -13,6 +13,10 @@ func addCommand() -> Command {
       Without --folder it asks which folder to follow, at a terminal. --create makes a new one: what follows is its \
       title, else the directory's name is; the options of 'create' say what it holds.
       """,
+    examples: [
+      "marfa-folders add ~/Notes --folder ID",
+      "marfa-folders add ~/Notes --create --local   keep them on this computer",
+    ],
     options: [
       Option("folder", .text("ID"), "The folder item to follow."),
       Option(
@@ -40,7 +44,9 @@ func addCommand() -> Command {
   if invocation.has("backup") { try backUp(directory, session) }
   var added: AddedFolder
   do throws(MarfaError) {
-    added = try work.add(directory, following: folder, confirmed: invocation.has("yes"))
+    added = try Progress.of(directory, program, session.context) { () throws(MarfaError) in
+      try work.add(directory, following: folder, confirmed: invocation.has("yes"))
+    }
   } catch {
     throw isNew ? takeBack(folder, work, error) : error
   }

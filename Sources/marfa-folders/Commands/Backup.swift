@@ -22,6 +22,12 @@ func backUp(_ directory: PathBytes, _ session: Session) throws(MarfaError) {
 /// Runs a program of the system and gives its exit status; 127 where it can't be started.
 /// - Parameter quiet: whether what it says goes nowhere.
 func runTool(_ words: [String], _ paths: [PathBytes], quiet: Bool = false) -> Int32 {
+  runTool(words.map { PathBytes($0) } + paths, quiet: quiet)
+}
+
+/// The same for words that are bytes.
+func runTool(_ words: [PathBytes], quiet: Bool = false) -> Int32 {
+  guard let name = words.first else { return 127 }
   var actions = posix_spawn_file_actions_t()
   posix_spawn_file_actions_init(&actions)
   defer { posix_spawn_file_actions_destroy(&actions) }
@@ -38,12 +44,11 @@ func runTool(_ words: [String], _ paths: [PathBytes], quiet: Bool = false) -> In
   sigemptyset(&none)
   posix_spawnattr_setsigmask(&attributes, &none)
   posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
-  var argv: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) }
-  for path in paths { argv.append(path.withCString { strdup($0) }) }
+  var argv: [UnsafeMutablePointer<CChar>?] = words.map { word in word.withCString { strdup($0) } }
   argv.append(nil)
   defer { for pointer in argv { free(pointer) } }
   var pid: pid_t = 0
-  guard posix_spawnp(&pid, words[0], &actions, &attributes, &argv, environ) == 0 else { return 127 }
+  guard name.withCString({ posix_spawnp(&pid, $0, &actions, &attributes, &argv, environ) }) == 0 else { return 127 }
   var status: Int32 = 0
   while waitpid(pid, &status, 0) < 0 {
     if errno != EINTR { return 127 }

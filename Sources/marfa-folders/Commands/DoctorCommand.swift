@@ -7,19 +7,40 @@ func doctorCommand() -> Command {
     name: "doctor", summary: "look for what keeps folders from being in step, and say the way out",
     discussion:
       "Looks at every folder of this machine where none is named, and changes nothing. Exit 4 where there is a problem.",
+    options: [
+      Option(
+        "report", .text("FILE"),
+        "Also write what a helper would ask for into FILE: no text, name or key of yours. Read it before you send it.")
+    ],
     arguments: [Argument("DIR", optional: true, "A folder's directory.")], run: doctor)
 }
 
 @Sendable private func doctor(_ invocation: Invocation) throws(MarfaError) -> Int32 {
-  var doctor = Doctor(Session(invocation))
-  doctor.examine(invocation.argument(0).map { _ in directory(of: invocation) })
+  let session = Session(invocation)
+  var doctor = Doctor(session)
+  let named = invocation.argument(0).map { _ in directory(of: invocation) }
+  doctor.examine(named)
+  if let file = invocation.value("report") {
+    try DoctorReport(session, named, doctor.findings).write(to: invocation.program.absolute(PathBytes(file)))
+  }
   let problems = doctor.findings.count { $0.result == .problem }
   let warnings = doctor.findings.count { $0.result == .warning }
   let answer: JSON = [
     "checks": .array(doctor.findings.map(\.json)), "problems": .int(problems), "warnings": .int(warnings),
   ]
-  var lines = doctor.findings.map(\.line)
-  lines.append("\(counted(problems, "problem")), \(counted(warnings, "warning"))")
-  invocation.program.output.answer(answer, lines)
+  let output = invocation.program.output
+  guard !output.json else {
+    output.document(answer)
+    return problems > 0 ? 4 : 0
+  }
+  var lines = doctor.findings.map { finding -> (Style, String) in
+    switch finding.result {
+    case .ok: (.good, finding.line)
+    case .warning: (.careful, finding.line)
+    case .problem: (.bad, finding.line)
+    }
+  }
+  lines.append((.strong, "\(counted(problems, "problem")), \(counted(warnings, "warning"))"))
+  output.lines(lines)
   return problems > 0 ? 4 : 0
 }

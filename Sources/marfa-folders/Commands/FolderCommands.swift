@@ -12,7 +12,16 @@ func folderCommands() -> [Command] {
       name: "status", summary: "where every file stands",
       discussion:
         "Reads the folder's own store and its disk, and asks the server nothing. It answers beside a running watch.",
-      options: [Option("all", "Every path of each cause, not the first ten.")],
+      examples: [
+        "marfa-folders status ~/Notes",
+        "marfa-folders status ~/Notes --watch",
+        "marfa-folders status ~/Notes --json",
+      ],
+      options: [
+        Option("all", "Every path of each cause, not the first ten."),
+        Option("cause", "Only what is not in step, all of it grouped by its cause."),
+        Option("watch", "Show it anew as it changes, until q or Ctrl-C; under --json a line each time."),
+      ],
       arguments: [directoryArgument], run: status),
     Command(
       name: "confirm", summary: "let the first sync, or a paused large removal, go", arguments: [directoryArgument],
@@ -50,8 +59,10 @@ func directory(of invocation: Invocation) -> PathBytes {
 }
 
 @Sendable private func status(_ invocation: Invocation) throws(MarfaError) -> Int32 {
+  if invocation.has("watch") { return try watchStatus(invocation) }
   let status = try FolderWork.offline(Session(invocation)).status(directory(of: invocation))
-  invocation.program.output.answer(status.json, StatusWords(status: status, all: invocation.has("all")).lines)
+  let output = invocation.program.output
+  if output.json { output.document(status.json) } else { output.lines(StatusWords(status, invocation).styled) }
   return 0
 }
 

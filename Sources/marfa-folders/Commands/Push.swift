@@ -8,9 +8,14 @@ func pushCommand() -> Command {
     name: "sync", aliases: ["push"], summary: "bring the directory and the server in step, once",
     discussion:
       "While the first sync is not confirmed it only says what it would do. Files that could not be sent or written are told, and the exit is 0 all the same.",
+    examples: [
+      "marfa-folders sync ~/Notes",
+      "marfa-folders sync ~/Notes --wait   from a script: until everything went",
+    ],
     options: [
+      Option("now", "Send large files too where the network is metered or the battery is spared."),
       Option(
-        "wait", "Where the server asks to wait, wait and go on until everything is sent; a terminal does by itself.")
+        "wait", "Where the server asks to wait, wait and go on until everything is sent; a terminal does by itself."),
     ],
     arguments: [Argument("DIR", "The folder's directory.")], run: push)
 }
@@ -22,7 +27,10 @@ func pushCommand() -> Command {
   let work = try FolderWork(session, for: directory)
   let waits = invocation.has("wait") || program.terminal.readsOutput
   while true {
-    switch try work.push(directory) {
+    let result = try Progress.of(directory, program, session.context) { () throws(MarfaError) in
+      try work.push(directory)
+    }
+    switch result {
     case .waiting(let reading):
       program.output.answer(PushResult.waiting(reading).json, waitingWords(reading, directory))
       return 0

@@ -21,7 +21,11 @@ func stepCommands() -> [Command] {
 
 @Sendable private func hydrate(_ invocation: Invocation) throws(MarfaError) -> Int32 {
   let directory = directory(of: invocation)
-  let filled = try FolderWork(Session(invocation), for: directory).hydrate(directory)
+  let session = Session(invocation)
+  let work = try FolderWork(session, for: directory)
+  let filled = try Progress.of(directory, invocation.program, session.context) { () throws(MarfaError) in
+    try work.hydrate(directory)
+  }
   invocation.program.output.answer(filled.json, ["\(counted(filled.items, "item")) filled for \(directory)"])
   return 0
 }
@@ -34,7 +38,11 @@ func stepCommands() -> [Command] {
 
 @Sendable private func pull(_ invocation: Invocation) throws(MarfaError) -> Int32 {
   let directory = directory(of: invocation)
-  let pull = try FolderWork.optional(Session(invocation), for: directory).pull(directory)
+  let session = Session(invocation)
+  let work = try FolderWork.optional(session, for: directory)
+  let pull = try Progress.of(directory, invocation.program, session.context) { () throws(MarfaError) in
+    try work.pull(directory)
+  }
   invocation.program.output.answer(pull.json, PullWords(pull: Report(pull.json)).lines)
   return 0
 }

@@ -8,7 +8,15 @@ func watchCommand() -> Command {
     name: "watch", summary: "keep the directory and the server in step until stopped",
     discussion:
       "Without DIR it watches every folder of this computer, and takes up those added meanwhile; each line is led by the folder's directory. Says what each pass did. Another command that works the folder is let in, and the watch goes on after it. Under --json each event is one object on a line.",
-    options: [Option("for", .number("SECONDS"), "End after so long.")],
+    examples: [
+      "marfa-folders watch            every folder",
+      "marfa-folders watch ~/Notes",
+    ],
+    options: [
+      Option("for", .number("SECONDS"), "End after so long."),
+      Option("now", "Send large files too where the network is metered or the battery is spared."),
+      Option("no-notify", "Tell the desktop nothing; MARFA_NOTIFY=off does the same."),
+    ],
     arguments: [Argument("DIR", optional: true, "The folder's directory; every folder's where it is left out.")],
     run: watch)
 }
@@ -19,14 +27,25 @@ func watchCommand() -> Command {
   let directory = directory(of: invocation)
   let work = try FolderWork(Session(invocation), for: directory)
   var words = WatchWords()
-  try work.watch(directory, for: invocation.number("for")) { event in
-    if output.json {
-      output.record(event.json)
-    } else {
+  let desktop = Desktop(invocation)
+  var keeps = false
+  defer { desktop?.end(keeping: keeps) }
+  let root = try work.root(of: directory)
+  let hides = LogPaths(invocation.program)
+  do throws(MarfaError) {
+    try work.watch(directory, for: invocation.number("for")) { event in
+      desktop?.heard(root, event)
+      let event = hides?.event(event, of: root) ?? event
+      if output.json { return output.record(event.json) }
       for line in words.lines(event) {
         if line.isError { output.note(line.words) } else { output.line(line.words) }
       }
     }
+  } catch {
+    // That a person has to sign in stands though nobody watches any more.
+    keeps = error.exit == 5
+    if keeps { desktop?.failed(root, error) }
+    throw hides?.error(error, of: root) ?? error
   }
   return 0
 }

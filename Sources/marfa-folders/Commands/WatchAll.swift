@@ -19,6 +19,10 @@ func watchAll(_ invocation: Invocation) throws(MarfaError) -> Int32 {
     output.note("This computer has no folders yet; one that 'marfa-folders add DIR' makes is taken up.")
   }
   let words = Mutex<[PathBytes: WatchWords]>([:])
+  let hides = LogPaths(program)
+  let keyringMoved = KeyringMoves()
+  let desktop = Desktop(invocation, keyring: { keyringMoved.came() })
+  defer { desktop?.end() }
   let watch: MachineWatch
   do throws(FileError) {
     watch = try MachineWatch(
@@ -29,18 +33,25 @@ func watchAll(_ invocation: Invocation) throws(MarfaError) -> Int32 {
       },
       credential: { dir in FolderWork.credential(Session(invocation), for: dir) },
       tell: { dir, event in
-        if output.json { return output.record(event.json(dir)) }
+        switch event {
+        case .folder(let event): desktop?.heard(dir, event)
+        case .failed(let error, _): desktop?.failed(dir, error)
+        }
+        let shown = hides.map { PathBytes($0.hash(dir.text)) } ?? dir
+        let event = hides?.event(event, of: dir) ?? event
+        if output.json { return output.record(event.json(shown)) }
         let lines = words.withLock { words in
           var own = words[dir] ?? WatchWords()
           defer { words[dir] = own }
           return own.lines(event)
         }
         for line in lines {
-          if line.isError { output.note("\(dir): \(line.words)") } else { output.line("\(dir): \(line.words)") }
+          if line.isError { output.note("\(shown): \(line.words)") } else { output.line("\(shown): \(line.words)") }
         }
       })
   } catch { throw MarfaError(.watch, "the folders of this computer cannot be watched: \(error.reason)") }
   program.hangup.take { watch.lookAgain() }
+  keyringMoved.take { watch.lookAgain() }
   let service = ServiceManager(program)
   let refusal = try watch.run(
     for: invocation.number("for").map(Double.init), endsRefused: program.terminal.readsOutput,
@@ -48,6 +59,13 @@ func watchAll(_ invocation: Invocation) throws(MarfaError) -> Int32 {
   service.say("STOPPING=1")
   if let refusal { throw refusal }
   return 0
+}
+
+/// Passes on that the keyring was locked or unlocked, once somebody listens.
+private final class KeyringMoves: Sendable {
+  private let listener = Mutex<(@Sendable () -> Void)?>(nil)
+  func take(_ listener: @escaping @Sendable () -> Void) { self.listener.withLock { $0 = listener } }
+  func came() { listener.withLock { $0 }?() }
 }
 
 extension Invocation {

@@ -45,6 +45,9 @@ struct ManPages {
       out += command.options.map { entry($0) }.joined()
     }
     if !command.commands.isEmpty { out += ".SH SUBCOMMANDS\n" + sections(command.commands, [root.name, command.name]) }
+    if !command.examples.isEmpty {
+      out += ".SH EXAMPLES\n.nf\n" + command.examples.map { plain($0) + "\n" }.joined() + ".fi\n"
+    }
     out += ".SH GLOBAL OPTIONS\nEvery command also takes the options of \(bold(root.name))(1): "
     out += root.options.map { bold("--\($0.name)") }.joined(separator: ", ") + ".\n"
     return out + seeAlso([root.name])

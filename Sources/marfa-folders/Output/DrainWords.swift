@@ -1,4 +1,5 @@
 import MarfaBase
+import MarfaCopy
 
 /// What a folder's drain did, in words (C19.6, C19.7).
 struct DrainWords {
@@ -38,6 +39,19 @@ struct DrainWords {
       let why = entry.report("refusal").words("message") ?? entry.words("reason") ?? "refused"
       return "\(kind) \(subject): refused by the server: \(why)"
     }
+  }
+
+  /// Uploads left for later because this machine spares its network or its battery (P5.3).
+  var spared: [String] {
+    // A push drains more than once.
+    let left = Set(
+      drain.list("verdicts").filter { $0.json["reason"]?.text == DrainReport.spares }.compactMap { $0.json["id"]?.text }
+    ).count
+    guard left > 0 else { return [] }
+    let waits = left == 1 ? "waits" : "wait"
+    return [
+      "\(counted(left, "large file")) \(waits) for a network that is not metered, or for mains; 'sync --now' sends them now"
+    ]
   }
 
   /// What stayed undelivered, and why.

@@ -8,11 +8,16 @@ import Synchronization
 final class Output: Sendable {
   /// Whether `--json` was given.
   let json: Bool
+  /// Whether words may be coloured: only at a terminal, and never with `NO_COLOR`.
+  let color: Bool
   private let gone = Mutex(false)
   private let onGone = Mutex<(@Sendable () -> Void)?>(nil)
 
   /// Words, or JSON.
-  init(json: Bool) { self.json = json }
+  init(json: Bool, color: Bool = false) {
+    self.json = json
+    self.color = color && !json
+  }
 
   /// Whether standard output was closed by its reader (C3.5).
   var isClosed: Bool { gone.withLock { $0 } }
@@ -34,6 +39,14 @@ final class Output: Sendable {
   func lines(_ words: [String]) {
     write(Array(words.map { Output.plain($0) + "\n" }.joined().utf8))
   }
+
+  /// Lines in their styles on standard output; the styles show where it is a terminal that takes colour.
+  func lines(_ styled: [(Style, String)]) {
+    write(Array(styled.map { Style.shown(Output.plain($0.1), $0.0, color: color) + "\n" }.joined().utf8))
+  }
+
+  /// Bytes as they are on standard output, for a program that reads them.
+  func raw(_ bytes: [UInt8]) { write(bytes) }
 
   /// Text as it is on standard output: help.
   func text(_ words: String) { write(Array(words.utf8)) }

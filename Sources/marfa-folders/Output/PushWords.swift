@@ -27,7 +27,8 @@ struct PushWords {
     lines += merged(scan.embeds, pull.embeds) + scan.named
     lines.append(drain.counts)
     if let sent = drain.sent { lines.append(sent) }
-    lines += drain.refused + conflicts + drain.undelivered + drain.stopped + drain.unclaimed + drain.settled
+    lines +=
+      drain.refused + conflicts + drain.spared + drain.undelivered + drain.stopped + drain.unclaimed + drain.settled
     if let why = caughtUp.words("failed") { lines.append("could not catch up with the server: \(why)") }
     if push.json["pull"]?.isNull ?? true {
       lines.append("nothing written: the folder's copy could not be filled; the next push fills it first")

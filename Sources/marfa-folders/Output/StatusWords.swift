@@ -7,26 +7,59 @@ struct StatusWords {
   /// Whether every path is listed, or at most ten of each cause (N6.1).
   var all = false
 
+  /// Whether everything that is not in step is grouped by its cause, what waits too.
+  var byCause = false
+
+  /// The lines in words alone.
+  var lines: [String] { styled.map(\.1) }
+
   /// The lines of `status`: the count in step, each other file, what waits for the person.
-  var lines: [String] {
+  var styled: [(Style, String)] {
     let inStep = status.files.count { $0.state == .inStep }
-    var lines = ["\(counted(inStep, "file")) in step"]
     let told = status.files.filter(isTold)
-    for file in told where cause(of: file) == nil { lines.append(line(of: file)) }
+    var lines: [(Style, String)] = [(.good, "\(counted(inStep, "file")) in step")]
+    if byCause {
+      let states: [FileState] = [.waiting, .held, .unmatched, .unreached, .outside]
+      lines += states.compactMap { state in
+        let count = told.count { $0.state == state }
+        return count > 0 ? (style(of: state), "\(counted(count, "file")) \(shown(state))") : nil
+      }
+    } else {
+      for file in told where cause(of: file) == nil { lines.append((style(of: file.state), line(of: file))) }
+    }
     lines += groups(told)
+    if let pause = status.pause {
+      let end = pause.until.map { " until \($0.text)" } ?? ""
+      lines.append((.careful, "the watch is paused\(end); 'resume' ends that"))
+    }
     if status.pausedOnDisk > 0 || status.pausedInPull > 0 {
       lines.append(
-        "large removal waits: \(status.pausedOnDisk) gone here, \(status.pausedInPull) removed elsewhere; "
-          + "'confirm' lets it go, 'restore' puts everything back")
+        (
+          .bad,
+          "large removal waits: \(status.pausedOnDisk) gone here, \(status.pausedInPull) removed elsewhere; "
+            + "'confirm' lets it go, 'restore' puts everything back"
+        ))
     }
     if status.firstSyncWaits {
       if let plan = status.plan {
-        lines.append("\(planWords(plan)) 'confirm' lets it go.")
+        lines.append((.careful, "\(planWords(plan)) 'confirm' lets it go."))
       } else {
-        lines.append("The first sync waits and has not been read yet; 'push' says what it will do.")
+        lines.append((.careful, "The first sync waits and has not been read yet; 'push' says what it will do."))
       }
     }
     return lines
+  }
+
+  private func shown(_ state: FileState) -> String { state.rawValue.replacing("_", with: " ") }
+
+  private func style(of state: FileState) -> Style {
+    switch state {
+    case .inStep: .good
+    case .waiting: .faint
+    case .held: .bad
+    case .unmatched, .unreached: .careful
+    case .outside: .plain
+    }
   }
 
   // MARK: What needs a person
@@ -39,14 +72,20 @@ struct StatusWords {
   }
 
   private func cause(of file: FolderFile) -> Cause? {
-    guard let flag = file.flag, file.warning == nil, StatusWords.wayOut(flag) != nil else { return nil }
+    let flag = file.flag ?? ""
+    let reason = file.reason ?? flag.replacing("_", with: " ")
+    if byCause {
+      let waits = file.waits.map(\.word).joined(separator: ", ")
+      return Cause(state: file.state, flag: flag, reason: reason.isEmpty ? waits : reason)
+    }
+    guard file.flag != nil, file.warning == nil, StatusWords.wayOut(flag) != nil else { return nil }
     // A waiting file needs nobody, unless what it waits for is a credential.
-    if file.state == .waiting, flag != "credential_refused" { return nil }
-    return Cause(state: file.state, flag: flag, reason: file.reason ?? flag.replacing("_", with: " "))
+    if file.state == .waiting, !flag.utf8.elementsEqual("credential_refused".utf8) { return nil }
+    return Cause(state: file.state, flag: flag, reason: reason)
   }
 
   /// Files by what keeps them: the cause and its way out once, then their paths (N6.1). One file alone is a line of its own.
-  private func groups(_ files: [FolderFile]) -> [String] {
+  private func groups(_ files: [FolderFile]) -> [(Style, String)] {
     var order: [Cause] = []
     var members: [Cause: [FolderFile]] = [:]
     for file in files {
@@ -54,19 +93,24 @@ struct StatusWords {
       if members[cause] == nil { order.append(cause) }
       members[cause, default: []].append(file)
     }
-    var lines: [String] = []
+    var lines: [(Style, String)] = []
     for cause in order {
       let files = members[cause] ?? []
+      let style = style(of: cause.state)
+      let way = StatusWords.wayOut(cause.flag).map { (Style.strong, "  \($0)") }
       guard files.count > 1 else {
-        lines += files.map(line)
-        if let way = StatusWords.wayOut(cause.flag) { lines.append("  \(way)") }
+        lines += files.map { (style, line(of: $0)) }
+        if let way { lines.append(way) }
         continue
       }
-      lines.append("\(counted(files.count, "file")) \(cause.state.rawValue.replacing("_", with: " ")): \(cause.reason)")
-      if let way = StatusWords.wayOut(cause.flag) { lines.append("  \(way)") }
-      let shown = all ? files[...] : files.prefix(10)
-      lines += shown.map { "  \($0.path)" }
-      if shown.count < files.count { lines.append("  and \(files.count - shown.count) more; --all lists them") }
+      let reason = cause.reason.isEmpty ? "" : ": \(cause.reason)"
+      lines.append((style, "\(counted(files.count, "file")) \(shown(cause.state))\(reason)"))
+      if let way { lines.append(way) }
+      let listed = all ? files[...] : files.prefix(10)
+      lines += listed.map { file in (.plain, "  \(file.path)\(file.warning.map { "; \($0)" } ?? "")") }
+      if listed.count < files.count {
+        lines.append((.plain, "  and \(files.count - listed.count) more; --all lists them"))
+      }
     }
     return lines
   }
@@ -96,7 +140,7 @@ struct StatusWords {
   }
 
   private func line(of file: FolderFile) -> String {
-    var line = "\(file.path): \(file.state.rawValue.replacing("_", with: " "))"
+    var line = "\(file.path): \(shown(file.state))"
     if !file.waits.isEmpty { line += " (\(file.waits.map(\.word).joined(separator: ", ")))" }
     if let reason = file.reason {
       line += ": \(reason)"
@@ -105,5 +149,12 @@ struct StatusWords {
     }
     if let warning = file.warning { line += "; \(warning)" }
     return line
+  }
+}
+
+extension StatusWords {
+  /// As a command line asks for it.
+  init(_ status: FolderStatus, _ invocation: Invocation) {
+    self.init(status: status, all: invocation.has("all"), byCause: invocation.has("cause"))
   }
 }

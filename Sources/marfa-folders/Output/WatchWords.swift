@@ -42,6 +42,10 @@ struct WatchWords {
     case .heldElsewhere(let pid):
       return said("another process\(pid.map { " (\($0))" } ?? "") took the folder; the watch keeps trying")
     case .takenBack: return said("the watch works the folder again")
+    case .paused(let pause):
+      let end = pause.until.map { "until \($0.text)" } ?? "until 'resume'"
+      return said("paused \(end); nothing of the folder is held")
+    case .resumed: return said("the pause is over; the watch works the folder again")
     case .removed: return said("the folder was removed; the watch ends")
     case .unlisted: return said("the folder left this machine's list; the watch ends")
     }
@@ -82,7 +86,7 @@ struct WatchWords {
     if pull.pull.count("purged") > 0 {
       lines.append("\(counted(pull.pull.count("purged"), "file")) of purged items removed")
     }
-    lines += scan.trashed + drain.refused
+    lines += scan.trashed + drain.refused + drain.spared
     if standing.contains(.stopped) { lines += drain.stopped }
     lines += pass.conflicts.map(conflictWords) + pass.filed.map(filedWords)
     return lines + notices(standing, scan, pull)

@@ -61,8 +61,15 @@ struct DeviceStore {
     }
     // Nothing is made at the path where the server is missing (C25.1).
     let endpoint = try server()
-    return try OpenStore.open(
+    let open = try OpenStore.open(
       path: path, context: session.context, role: reads || self.reads ? .reader : .writer, endpoint: endpoint,
       credentials: session.renewing, stop: session.program.stop)
+    // What a folder's files were agreed on is kept though its copy moves on by this door (N6.2).
+    if open.copy.role == .writer, path.name == storeName, path.parent.name == stateDirectoryName {
+      do { try FolderStore(open.copy.database, writer: true).keepPassedRows(of: open.copy) } catch {
+        throw MarfaError(any: error)
+      }
+    }
+    return open
   }
 }

@@ -19,6 +19,10 @@ struct FolderWork {
       stop: session.program.stop)
     let look = StorageLook(session.context.files, home: session.program.home, uid: geteuid())
     folders.storage = { look($0)?.json ?? .null }
+    if !session.invocation.has("now") {
+      let sparing = Sparing(session.program, session.context)
+      folders.spares = { sparing.isOn }
+    }
     self.folders = folders
   }
 
@@ -99,6 +103,22 @@ struct FolderWork {
     try typed { try folders.restore(directory) }
   }
   func remove(_ directory: PathBytes) throws(MarfaError) { try typed { try folders.remove(directory) } }
+  /// Pauses a folder's watch; answers the folder's resolved directory.
+  func pause(_ directory: PathBytes, until: Timestamp?) throws(MarfaError) -> PathBytes {
+    try typed { try folders.pause(directory, until: until) }
+  }
+  /// Ends a pause; answers whether one stood.
+  func resume(_ directory: PathBytes) throws(MarfaError) -> (root: PathBytes, stood: Bool) {
+    try typed { try folders.resume(directory) }
+  }
+  /// How many writes of a folder wait to be sent; none while its first sync waits, and none of one that is gone.
+  func unsent(_ directory: PathBytes) throws(MarfaError) -> Int {
+    guard (try? folders.root(of: directory)) != nil else { return 0 }
+    return try reading(directory) { folder in
+      if try folder.store.firstSyncWaits { return 0 }
+      return try folder.copy.queue.unansweredCount() + folder.copy.queue.blockedCount()
+    }
+  }
   func hydrate(_ directory: PathBytes) throws(MarfaError) -> HydrateReport {
     try typed { try folders.hydrate(directory) }
   }
@@ -110,6 +130,8 @@ struct FolderWork {
   func passes(_ directory: PathBytes, last: Int) throws(MarfaError) -> [LoggedPass] {
     try typed { try folders.passes(directory, last: last) }
   }
+  /// The resolved root of a folder.
+  func root(of directory: PathBytes) throws(MarfaError) -> PathBytes { try typed { try folders.root(of: directory) } }
   /// Reads a folder's store beside whoever works it.
   func reading<Value>(_ directory: PathBytes, _ work: (FolderEngine) throws -> Value) throws(MarfaError) -> Value {
     try typed { try work(try folders.open(try folders.root(of: directory), role: .reader)) }

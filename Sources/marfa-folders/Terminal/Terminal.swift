@@ -27,7 +27,9 @@ struct Terminal: Sendable {
   var showsProgress: Bool { isatty(STDERR_FILENO) == 1 }
 
   /// Whether standard output is a terminal.
-  var readsOutput: Bool { isatty(STDOUT_FILENO) == 1 }
+  var readsOutput: Bool { Terminal.writesToTerminal }
+  /// The same, for output alone.
+  static var writesToTerminal: Bool { isatty(STDOUT_FILENO) == 1 }
 
   /// Shows a question on standard error, without a line end.
   func ask(_ question: String) {
@@ -56,6 +58,42 @@ struct Terminal: Sendable {
     }
     if line.last == 0x0D { line.removeLast() }
     return Text(bytes: line)
+  }
+
+  /// What became of a wait for a key.
+  enum Key { case byte(UInt8), none, stopped }
+
+  /// Waits so long for a key; a closed input gives none.
+  func key(within milliseconds: Int32) -> Key {
+    var polled = [
+      pollfd(fd: STDIN_FILENO, events: Int16(POLLIN), revents: 0),
+      pollfd(fd: stopped, events: Int16(POLLIN), revents: 0),
+    ]
+    // A closed input is readable for ever: only a terminal's keys are waited for.
+    if isatty(STDIN_FILENO) != 1 { polled[0].fd = -1 }
+    _ = poll(&polled, 2, milliseconds)
+    if stop.isSet { return .stopped }
+    var byte: UInt8 = 0
+    guard polled[0].revents & Int16(POLLIN) != 0, read(STDIN_FILENO, &byte, 1) == 1 else { return .none }
+    return .byte(byte)
+  }
+
+  /// Runs `work` with keys given one by one and not shown; the terminal is put back after it.
+  static func withKeys<Value>(_ work: () throws(MarfaError) -> Value) throws(MarfaError) -> Value {
+    var before = termios()
+    guard isatty(STDIN_FILENO) == 1, tcgetattr(STDIN_FILENO, &before) == 0 else { return try work() }
+    var raw = before
+    raw.c_lflag &= ~tcflag_t(ICANON | ECHO)
+    tcsetattr(STDIN_FILENO, TCSANOW, &raw)
+    defer { tcsetattr(STDIN_FILENO, TCSANOW, &before) }
+    return try work()
+  }
+
+  /// The terminal's width and height; 80 by 24 where it does not say.
+  static var size: (columns: Int, rows: Int) {
+    var size = winsize()
+    guard ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0, size.ws_row > 0 else { return (80, 24) }
+    return (Int(size.ws_col), Int(size.ws_row))
   }
 
   /// Whether an answer is `y` or `yes`, trimmed, in any case.

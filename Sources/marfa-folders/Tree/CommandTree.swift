@@ -53,9 +53,17 @@ struct Option: Sendable {
     switch value {
     case .none: "--\(name)"
     case .text(let shown), .number(let shown): "--\(name) \(shown)"
-    case .oneOf(let words): "--\(name) \(words.joined(separator: "|"))"
+    case .oneOf(let words): "--\(name) \(oneOf == nil ? words.joined(separator: "|") : name.uppercased())"
     case .optional(let shown): "--\(name) [\(shown)]"
     }
+  }
+}
+
+extension Option {
+  /// The words it takes, where they are too many to stand beside its name.
+  var oneOf: [String]? {
+    guard case .oneOf(let words) = value, words.joined(separator: "|").count > 40 else { return nil }
+    return words
   }
 }
 
@@ -89,6 +97,8 @@ struct Command: Sendable {
   var summary: String
   /// What else a person should know, in paragraphs.
   var discussion: String = ""
+  /// Command lines worth copying, with what each does where that does not show.
+  var examples: [String] = []
   /// Its options; a group's are taken by each of its commands too.
   var options: [Option] = []
   /// Its arguments in order.

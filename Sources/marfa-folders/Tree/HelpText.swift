@@ -24,13 +24,20 @@ struct HelpText {
     var parts = [root.name] + path
     if command.run != nil {
       for argument in command.arguments { parts.append(argument.optional ? "[\(argument.name)]" : argument.name) }
-      for option in command.options { parts.append(option.required ? option.shape : "[\(option.shape)]") }
+      // Many options are told below, not in a line nobody reads.
+      let isMany = command.options.count > 4
+      for option in command.options where option.required || !isMany {
+        parts.append(option.required ? option.shape : "[\(option.shape)]")
+      }
+      if isMany { parts.append("[options]") }
       if !command.commands.isEmpty { parts.append("| <subcommand>") }
     } else {
       parts.append("<subcommand>")
       parts.append("[options]")
     }
-    return wrapped("Usage: " + parts.joined(separator: " "), indent: 7, first: 0)
+    // An option and its value stay on one line.
+    let words = parts.map { $0.replacing(" ", with: "\u{A0}") }.joined(separator: " ")
+    return wrapped("Usage: " + words, indent: 7, first: 0).replacing("\u{A0}", with: " ")
   }
 
   /// The whole help of a command.
@@ -55,8 +62,18 @@ struct HelpText {
     for group in trail.dropFirst().dropLast().reversed() where !group.options.isEmpty {
       out += "\nOptions of '\(group.name)':\n" + options(group.options)
     }
-    out += "\n\(trail.count > 1 ? "Global options" : "Options"):\n" + options(root.options)
-    if trail.count == 1 { out += "\n" + programPart }
+    if !command.examples.isEmpty {
+      out += "\nExamples:\n" + command.examples.map { "  \($0)\n" }.joined()
+    }
+    if trail.count == 1 {
+      out += "\nOptions:\n" + options(root.options) + "\n" + programPart
+    } else {
+      // Told whole by the program's own help, so that this one stays short.
+      let names = root.options.map { ($0.short.map { "-\($0), " } ?? "") + $0.shape.replacing(" ", with: "\u{A0}") }
+      out += "\nGlobal options:\n"
+      out += wrapped(names.joined(separator: ", ") + ".", indent: 2).replacing("\u{A0}", with: " ")
+      out += "\n  '\(root.name) --help' tells of each.\n"
+    }
     return out
   }
 
@@ -65,7 +82,8 @@ struct HelpText {
       options.map { option in
         (
           (option.short.map { "-\($0), " } ?? "") + option.shape,
-          option.help + (option.repeats ? " May be repeated." : "")
+          option.help + (option.oneOf.map { " One of \($0.joined(separator: ", "))." } ?? "")
+            + (option.repeats ? " May be repeated." : "")
         )
       })
   }
@@ -83,7 +101,7 @@ struct HelpText {
   private func capitalized(_ text: String) -> String { text.prefix(1).uppercased() + text.dropFirst() }
 
   private func table(_ rows: [(String, String)]) -> String {
-    let width = min(28, (rows.map { $0.0.count }.max() ?? 0) + 2)
+    let width = min(24, (rows.map { $0.0.count }.max() ?? 0) + 2)
     var out = ""
     for (name, help) in rows {
       if name.count + 2 > width {
@@ -96,14 +114,17 @@ struct HelpText {
     return out
   }
 
-  /// Breaks a paragraph at 100 columns. `led` text follows something already on its first line.
+  /// Help fits a terminal of this width.
+  private static let width = 80
+
+  /// Breaks a paragraph at 80 columns. `led` text follows something already on its first line.
   private func wrapped(_ text: String, indent: Int, first: Int? = nil, led: Bool = false) -> String {
     var lines: [String] = []
     var line = led ? "" : String(repeating: " ", count: first ?? indent)
     var column = first ?? indent
     var fresh = true
     for word in text.split(whereSeparator: { $0 == " " || $0 == "\n" }) {
-      if !fresh, column + word.count + 1 > 100 {
+      if !fresh, column + word.count + 1 > HelpText.width {
         lines.append(line)
         line = String(repeating: " ", count: indent)
         column = indent

@@ -14,7 +14,8 @@ enum ProgramFacts {
 
   /// The shape of a refusal under `--json` (C4.3).
   static let refusal = [
-    "{\"error\":{\"code\":\"...\",\"message\":\"...\",\"server\":{\"status\":400,\"code\":\"...\",\"details\":null}|null,",
+    "{\"error\":{\"code\":\"...\",\"message\":\"...\",",
+    "  \"server\":{\"status\":400,\"code\":\"...\",\"details\":null}|null,",
     "  \"retry_after_seconds\":null},\"exit\":1}",
   ]
 
@@ -32,6 +33,10 @@ enum ProgramFacts {
     ("MARFA_KEYCHAIN", "not empty: use no credential store at all"),
     ("MARFA_DB", "the working copy a device command opens"),
     ("MARFA_CA_FILE", "certificates of authorities to trust besides the system's"),
+    ("MARFA_NOTIFY", "off: a watch tells the desktop nothing; titles: with notes' names"),
+    ("MARFA_METERED", "ignore: large files are sent on metered networks and in battery saving too"),
+    ("MARFA_LOG_PATHS", "off: a watch writes short hashes in place of paths"),
+    ("NO_COLOR", "not empty: no colour, at a terminal either"),
   ]
 
   /// The files the program keeps.

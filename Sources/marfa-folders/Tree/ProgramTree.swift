@@ -10,7 +10,10 @@ func commandTree() -> Command {
       """,
     options: globalOptions,
     commands: [addCommand(), pushCommand(), watchCommand()] + folderCommands() + stepCommands() + settingsCommands()
-      + [logCommand(), conflictsCommand(), doctorCommand()] + signInCommands() + identityCommands() + [
-        instanceCommand(), autostartCommand(), deviceCommand(),
+      + [
+        diffCommand(), historyCommand(), pauseCommand(), resumeCommand(), logCommand(), conflictsCommand(),
+        doctorCommand(),
+      ] + signInCommands() + identityCommands() + [
+        instanceCommand(), autostartCommand(), uninstallCommand(), deviceCommand(),
       ] + manualCommands())
 }
