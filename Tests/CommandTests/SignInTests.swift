@@ -227,7 +227,9 @@ extension ScriptedServer {
     try await session.end()
   }
 
-  @Test("C-S60 K-S24 two processes with a stale or refused token spend one refresh token, and both go on")
+  @Test(
+    "C-S60 K-S24 X-S61 two processes, each with a home of its own, with a stale or refused token spend one refresh token, and both go on"
+  )
   func refreshOnce() async throws {
     let session = try await SessionBus(home: scratch.path)
     let script = SignInScript()
@@ -237,7 +239,9 @@ extension ScriptedServer {
     try #require(try await signIn(program, server).status == 0)
     script.change { $0.expiresIn = 3600 }
     func both() async throws {
-      let children = try [program.start(["--json", "server"]), program.start(["--json", "server"])]
+      var elsewhere = program
+      elsewhere.environment["HOME"] = scratch.at("another home")
+      let children = try [program.start(["--json", "server"]), elsewhere.start(["--json", "server"])]
       for child in children {
         child.endInput()
         let ran = try await child.end()
@@ -256,7 +260,8 @@ extension ScriptedServer {
   }
 
   @Test(
-    "C-S61 a refresh answered 429 or 503 leaves the entry; invalid_grant ends the sign-in, the origin stays current")
+    "C-S61 K-S26 a refresh answered 429 or 503 leaves the entry; invalid_grant ends the sign-in, the origin stays current"
+  )
   func refreshRefused() async throws {
     let session = try await SessionBus(home: scratch.path)
     let script = SignInScript()

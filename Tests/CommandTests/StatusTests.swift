@@ -179,3 +179,37 @@ extension StatusTests {
     #expect(watch.status == nil)
   }
 }
+
+extension StatusTests {
+  @Test("a sync that takes more than a second shows at a terminal how many of how many went, how fast and what is left")
+  func progress() async throws {
+    for number in 0..<400 { try scratch.write("Notes/\(number).md", "# Note \(number)\n") }
+    _ = try await json(["add", notes, "--create", "Notes", "--search", #"{"types":["core.note"]}"#, "--yes"])
+    let slow = try ScriptedServer(upstream: server.url) { request in
+      if request.method == "POST" { usleep(100_000) }
+      return nil
+    }
+    var late = program
+    late.environment["MARFA_API_URL"] = slow.url
+    let child = try late.start(["sync", notes], screen: true)
+    let ran = try await child.end(within: .seconds(300))
+    #expect(ran.status == 0)
+    let shown = String(decoding: ran.err, as: UTF8.self)
+    let lines = shown.split(whereSeparator: { $0 == "\r" || $0 == "\n" || $0 == "\r\n" }).map(String.init)
+    let told = lines.filter { $0.hasPrefix("sending ") }
+    #expect(told.count > 1, "\(shown)")
+    #expect(
+      told.contains {
+        $0.contains(" of ") && ($0.contains("a second") || $0.contains("a minute")) && $0.contains("left")
+      }, "\(told)")
+    // The line is taken away before the report, which stands alone.
+    #expect(
+      lines.contains {
+        $0.hasSuffix("scanned: created 400, updated 0, renamed 0, unchanged 0, missing 0, deleted 0, skipped 0")
+      })
+    // Nobody is shown it who does not look: not in a pipe, not under --json.
+    try scratch.write("Notes/last.md", "# Last\n")
+    let piped = try await late.run(["sync", notes])
+    #expect(piped.status == 0 && piped.err.isEmpty)
+  }
+}

@@ -14,9 +14,16 @@ extension Program {
       transport: CurlTransport(
         CurlTransport.Options(
           localSocket: instanceDirectory.map { $0.appending("instance.sock") },
-          authorityFile: variable("MARFA_CA_FILE").map { PathBytes($0) },
+          authorityFile: variable("MARFA_CA_FILE").map { PathBytes($0) }, desktopProxy: desktopProxy(),
           userAgent: "marfa-folders/\(Program.version)")),
       scheduler: SystemScheduler(scale: scale), log: SilentLog(), door: fault.door)
+  }
+
+  /// The desktop's proxies, where this session has a desktop: GIO's resolvers ask its settings on the session bus.
+  private func desktopProxy() -> (@Sendable (String) -> String?)? {
+    guard variable("XDG_CURRENT_DESKTOP") != nil else { return nil }
+    let desktop = DesktopProxy()
+    return { desktop.proxy(for: $0) }
   }
 
   /// `$XDG_DATA_HOME`, else `$HOME/.local/share`; nil with neither (X1).
