@@ -230,6 +230,10 @@ import TestSupport
     #expect(try await serverNotes() == 100)
     let text = try await program.run(["push", notes])
     #expect(text.outText.contains("'confirm'") && text.outText.contains("'restore'") && text.outText.contains("40"))
+    // One cause with its ways out once, its files as those of any other (N6.1).
+    let status = try await program.run(["status", notes]).outText.split(separator: "\n")
+    #expect(status.filter { $0.contains("40 files held") }.count == 1, "\(status)")
+    #expect(status.filter { $0.contains(".md") }.count == 10 && status.contains { $0.contains("and 30 more") })
     let restored = try await json(["restore", notes])
     #expect(restored["put_back"] == 40)
     #expect(scratch.files("Notes").count == 100)

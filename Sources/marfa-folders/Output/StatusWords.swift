@@ -97,7 +97,7 @@ struct StatusWords {
     for cause in order {
       let files = members[cause] ?? []
       let style = style(of: cause.state)
-      let way = StatusWords.wayOut(cause.flag).map { (Style.strong, "  \($0)") }
+      let way = StatusWords.wayOut(cause.flag).flatMap { $0.isEmpty ? nil : (Style.strong, "  \($0)") }
       guard files.count > 1 else {
         lines += files.map { (style, line(of: $0)) }
         if let way { lines.append(way) }
@@ -115,7 +115,7 @@ struct StatusWords {
     return lines
   }
 
-  /// What a person can do about a flag (C19.4); nil where there is nothing to do.
+  /// What a person can do about a flag (C19.4); nil where there is nothing to do, empty where the reason says it.
   private static func wayOut(_ flag: String) -> String? {
     switch flag {
     case "unreadable": "Mend what the reason names in the file and save it."
@@ -128,6 +128,7 @@ struct StatusWords {
     case "name": "Rename one of the two."
     case "emptied": "Save it with its text, or delete the file if that is meant."
     case "gone": "Bring the directory back."
+    case "removal": ""
     case "package": "Move the files out of the package to have them synced."
     case "retained", "unwritten": "Move aside what lies in the way; the next 'sync' writes it."
     default: nil
