@@ -24,6 +24,66 @@ import TestSupport
 
   // MARK: A malicious server
 
+  @Test("a server's placements at dot-led, secret, foreign and state paths are written nowhere")
+  func placements() async throws {
+    let server = try await LocalServer(data: scratch.at("data"), program: program, port: true)
+    let own = at(server.url, server.key)
+    let made = try await own.run(["create", "--title", "Notes", "--search", #"{"types":["core.note"]}"#])
+    let folder = String(try #require(made.outText.split(separator: " ").first))
+    let store = scratch.at("device.sqlite")
+    func device(_ words: [String]) async throws {
+      let ran = try await own.run(["--json", "device", "--db", store] + words)
+      try #require(ran.status == 0, "\(words): \(ran.errText)")
+    }
+    try await device(["hydrate", "--types", "*", "--tier", "all"])
+    let paths = [
+      "../outside.md", ".git/hooks/post-commit.md", ".bashrc.md", ".ssh/authorized_keys.md",
+      ".marfa/folder.yaml", ".marfa/core.sqlite", ".MARFA/folder.yaml", "a/../../up.md", "id_rsa.md", "sub/.env.md",
+      "nul\u{0}.md", "sub/./dot.md", "sub//empty.md", "/tmp/marfa-absolute.md", "..", ".",
+    ]
+    for number in paths.indices {
+      let id = EntityID.fixed(number)
+      try await device([
+        "items", "create", "--type", "core.note", "--id", id, "--properties",
+        #"{"title":"Planted \#(number)","body":"planted"}"#,
+      ])
+      try await device([
+        "edges", "create", "--source", id, "--target", folder, "--type", "in-folder", "--properties",
+        #"{"path":"Honest \#(number).md"}"#,
+      ])
+    }
+    try await device([
+      "items", "create", "--type", "core.note", "--id", EntityID.fixed(99), "--properties",
+      #"{"title":"Good","body":"good"}"#,
+    ])
+    try await device(["drain"])
+    // No honest server takes such a placement: this one's database is changed behind its back.
+    let database = try Database(path: scratch.at("data/instance.sqlite"), mode: .create)
+    try database.execute("PRAGMA busy_timeout = 60000")
+    for (number, path) in paths.enumerated() {
+      let changed = try database.run(
+        "UPDATE edge SET properties = ? WHERE source = ? AND type = 'in-folder'",
+        (["path": .string(Text(path))] as JSON).write().text, EntityID.fixed(number))
+      #expect(changed == 1)
+    }
+
+    try #require(try await own.run(["add", notes, "--folder", folder, "--yes"]).status == 0)
+    let settings = scratch.text("Notes/.marfa/folder.yaml")
+    let ran = try await own.run(["--json", "sync", notes])
+    #expect(ran.status == 0, "\(ran.errText)")
+    // What reads as a path inside is one; nothing else is written.
+    #expect(Set(names(of: notes)).isSubset(of: [".marfa", "Good.md", "sub", "tmp"]), "\(names(of: notes))")
+    #expect(
+      Set(scratch.files("Notes")).isSubset(of: ["Good.md", "sub/dot.md", "sub/empty.md", "tmp/marfa-absolute.md"]))
+    #expect(scratch.text("Notes/Good.md") != nil)
+    #expect(scratch.text("Notes/.marfa/folder.yaml") == settings)
+    for name in ["outside.md", "up.md"] { #expect(scratch.bytes(name) == nil) }
+    #expect(fileBytes("/tmp/marfa-absolute.md") == nil)
+    // Each is named to the person.
+    let said = Set((ran.json?["pull"]?["flagged"]?.array ?? []).compactMap { $0["item"]?.text?.string })
+    for number in 0..<10 { #expect(said.contains(EntityID.fixed(number)), "\(paths[number])") }
+  }
+
   @Test("no control character of a file's name or of a server's words reaches a terminal")
   func controlCharacters() async throws {
     let server = try await LocalServer(data: scratch.at("data"), program: program, port: true)
@@ -192,6 +252,18 @@ import TestSupport
     trusting.environment["MARFA_CA_FILE"] = certificate
     let reached = try await trusting.run(["--json", "server"])
     #expect(reached.code != "network", "\(reached.errText)")
+  }
+}
+
+extension [UInt8] {
+  /// As text.
+  fileprivate var text: String { String(decoding: self, as: UTF8.self) }
+}
+
+extension EntityID {
+  /// An id of a test's own.
+  fileprivate static func fixed(_ number: Int) -> String {
+    "018f0000-0000-7000-8000-0000000000\(number < 10 ? "0" : "")\(number)"
   }
 }
 
