@@ -56,6 +56,8 @@ final class Desktop: Sendable {
     switch event {
     case .watching, .takenBack:
       for kind in [NoticeKey.Kind.credential, .keyring, .firstSync, .gone] { close(dir, kind) }
+      // What another command settled need make no pass of the watch's own worth telling.
+      closeSettled(dir)
     case .passed(let pass, _): passed(dir, pass)
     case .waiting: wentAway(dir)
     case .removed, .unlisted: closeAll(dir)
@@ -68,7 +70,7 @@ final class Desktop: Sendable {
   /// What ended a folder's watch.
   func failed(_ dir: PathBytes, _ error: MarfaError) {
     switch error.code {
-    case .unauthorized, .signedOut, .noCredential:
+    case .unauthorized, .signedOut:
       show(
         dir, .credential, "Signing in is needed",
         "The server does not take the credential of \(name(dir)). Your edits wait on this computer until a working one is kept.",

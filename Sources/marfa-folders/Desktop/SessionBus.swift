@@ -32,21 +32,23 @@ final class SessionBus: @unchecked Sendable {
   /// A call may take so long; in milliseconds.
   private static let deadline: Int32 = 5_000
 
-  private let address: String
+  private let environment: [Text: Text]
   private let handlers: Handlers
   private let context: OpaquePointer
   private let queue = Mutex<[Work]>([])
 
   private var connection: OpaquePointer?
+  /// Whether the daemon was asked what it can do; nobody starts one before there is something to show.
+  private var knowsDaemon = false
   private var takesActions = false
   private var takesMarkup = false
   /// What stands, by its key: what is to be shown, and its number once it was.
   private var standing: [NoticeKey: (notice: Notice, id: UInt32?, isDismissed: Bool)] = [:]
 
-  /// The bus of an environment; nil where it names none. Nothing is asked yet.
+  /// The bus of an environment, looked for on a thread of its own; nil where the system gives no thread.
   init?(_ environment: [Text: Text], _ handlers: Handlers) {
-    guard let address = SessionBus.address(environment), let context = g_main_context_new() else { return nil }
-    self.address = address
+    guard let context = g_main_context_new() else { return nil }
+    self.environment = environment
     self.handlers = handlers
     self.context = context
     guard startThread({ [self] in run() }) else { return nil }
@@ -131,6 +133,7 @@ final class SessionBus: @unchecked Sendable {
 
   private func post(_ key: NoticeKey) {
     guard let entry = standing[key], connect() else { return }
+    if !knowsDaemon { readCapabilities() }
     var actions: [String] = []
     if takesActions { for action in entry.notice.actions { actions += [action.rawValue, action.label] } }
     var words: [UnsafePointer<gchar>?] = actions.map { UnsafePointer(strdup($0)) }
@@ -173,6 +176,7 @@ final class SessionBus: @unchecked Sendable {
     let flags =
       G_DBUS_CONNECTION_FLAGS_AUTHENTICATION_CLIENT.rawValue
       | G_DBUS_CONNECTION_FLAGS_MESSAGE_BUS_CONNECTION.rawValue
+    guard let address = SessionBus.address(environment) else { return false }
     var error: UnsafeMutablePointer<GError>?
     let made = g_dbus_connection_new_for_address_sync(
       address, GDBusConnectionFlags(rawValue: flags), nil, nil, &error)
@@ -181,19 +185,20 @@ final class SessionBus: @unchecked Sendable {
     g_dbus_connection_set_exit_on_close(made, 0)
     connection = made
     listen()
-    readCapabilities()
     return true
   }
 
   private func disconnect() {
     if let connection { g_object_unref(UnsafeMutableRawPointer(connection)) }
     connection = nil
+    knowsDaemon = false
     for key in standing.keys { standing[key]?.id = nil }
   }
 
   private func readCapabilities() {
     (takesActions, takesMarkup) = (false, false)
     guard let answer = call("GetCapabilities", []) else { return }
+    knowsDaemon = true
     defer { g_variant_unref(answer) }
     let words = member(0, of: answer) { list in
       (0..<Int(g_variant_n_children(list))).compactMap { text($0, of: list) }
@@ -285,7 +290,7 @@ final class SessionBus: @unchecked Sendable {
   /// A daemon that comes, or comes back, is shown what stands.
   private func daemonChanged() {
     for key in standing.keys { standing[key]?.id = nil }
-    readCapabilities()
+    knowsDaemon = false
   }
 
   // MARK: Values
