@@ -74,7 +74,7 @@ private let bareBus = """
   }
 
   @Test("another service that takes the first one's place while the program runs is asked from then on")
-  func replaced() { #expect(inSession("replaced", before: unlocked) == 0) }
+  func replaced() { #expect(inSession("replaced", config: bareBus, before: unlocked) == 0) }
 
   private let unlocked = "printf pw | gnome-keyring-daemon --unlock --components=secrets >/dev/null 2>&1;"
 }
