@@ -75,6 +75,19 @@ import TestSupport
     }
   }
 
+  @Test("every example of the help is a command line the program takes")
+  func examplesParse() {
+    let root = commandTree()
+    func walk(_ command: Command) {
+      for example in command.examples where example.hasPrefix("marfa-folders ") {
+        var parser = CommandParser(root, shellWords(example).dropFirst().map { Text($0) })
+        do throws(UsageError) { _ = try parser.parse() } catch { Issue.record("'\(example)': \(error.message)") }
+      }
+      for child in command.commands { walk(child) }
+    }
+    walk(root)
+  }
+
   @Test(
     "every link in the documents leads to a file or a heading that is there", arguments: documents + ["CHANGELOG.md"])
   func linksLead(_ document: String) throws {

@@ -15,7 +15,7 @@ func addCommand() -> Command {
       """,
     examples: [
       "marfa-folders add ~/Notes --folder ID",
-      "marfa-folders add ~/Notes --create --local   keep them on this computer",
+      "marfa-folders add ~/Notes --create --local   # keep them on this computer",
     ],
     options: [
       Option("folder", .text("ID"), "The folder item to follow."),

@@ -10,7 +10,7 @@ func pushCommand() -> Command {
       "While the first sync is not confirmed it only says what it would do. Files that could not be sent or written are told, and the exit is 0 all the same.",
     examples: [
       "marfa-folders sync ~/Notes",
-      "marfa-folders sync ~/Notes --wait   from a script: until everything went",
+      "marfa-folders sync ~/Notes --wait   # from a script: until everything went",
     ],
     options: [
       Option("now", "Send large files too where the network is metered or the battery is spared."),

@@ -9,7 +9,7 @@ func watchCommand() -> Command {
     discussion:
       "Without DIR it watches every folder of this computer, and takes up those added meanwhile; each line is led by the folder's directory. Says what each pass did. Another command that works the folder is let in, and the watch goes on after it. Under --json each event is one object on a line.",
     examples: [
-      "marfa-folders watch            every folder",
+      "marfa-folders watch            # every folder",
       "marfa-folders watch ~/Notes",
     ],
     options: [
