@@ -194,7 +194,7 @@ package final class Landing {
       var displaced: DisplacedFile?
       var isUnguarded = false
       if let target {
-        if try exchange(temporary, name, in: directory, lookedAt: target.status) {
+        if try exchange(temporary, name, in: directory, lookedAt: target.status, ours: prepared.status.inode) {
           displaced = DisplacedFile(
             path: prepared.path, temporary: prepared.temporary, hash: target.hash, landed: prepared.hash)
         } else {

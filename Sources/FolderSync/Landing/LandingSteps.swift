@@ -97,7 +97,7 @@ extension Landing {
 
   /// Exchanges the temporary file with its target (P1.4). False where the file system can't, and a plain rename was done.
   func exchange(
-    _ temporary: PathBytes, _ name: PathBytes, in directory: any Directory, lookedAt: FileStatus
+    _ temporary: PathBytes, _ name: PathBytes, in directory: any Directory, lookedAt: FileStatus, ours: UInt64
   ) throws(LandingFailure) -> Bool {
     do throws(FileError) {
       try directory.rename(temporary, to: directory, as: name, .exchange)
@@ -117,8 +117,17 @@ extension Landing {
     do throws(FileError) {
       try directory.rename(temporary, to: directory, as: name, .exchange)
     } catch {
-      // The name is free again: the person's file still belongs there.
-      try? Landing.renameIntoAbsent(temporary, as: name, in: directory)
+      // The name is free again: the person's file still belongs there. Where it cannot go back it stays recorded as
+      // displaced, and each pass tries to give it back.
+      do throws(LandingFailure) { try Landing.renameIntoAbsent(temporary, as: name, in: directory) } catch {
+        return true
+      }
+      throw LandingFailure(.changed, "it was saved meanwhile")
+    }
+    if let now = try? directory.status(of: temporary), now.inode != ours {
+      // Saved once more in this very moment: the newest stands in its place again, and the one before it is displaced.
+      try? directory.rename(temporary, to: directory, as: name, .exchange)
+      return true
     }
     throw LandingFailure(.changed, "it was saved meanwhile")
   }

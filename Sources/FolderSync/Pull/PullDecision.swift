@@ -42,6 +42,9 @@ package struct PullSituation: Sendable {
   package var awaitsCreate: Bool
   /// Whether the item changed since the agreement in what the file shows (F21.4).
   package var changedSinceAgreed: Bool
+  /// Whether a scan missed the file, and the item changed since then in what the file shows: one the scan has not missed
+  /// may have been renamed in this moment, and its old name must not come back.
+  package var changedSinceMissed: Bool
   /// Whether the file's id and version lines are still to be written (F13.6).
   package var owesLines: Bool
   /// Whether the copy holds an older version than was agreed (F39.3).
@@ -49,13 +52,14 @@ package struct PullSituation: Sendable {
 
   package init(
     membership: Membership, file: File, isHeld: Bool = false, awaitsCreate: Bool = false,
-    changedSinceAgreed: Bool = false, owesLines: Bool = false, isSetBack: Bool = false
+    changedSinceAgreed: Bool = false, changedSinceMissed: Bool = false, owesLines: Bool = false, isSetBack: Bool = false
   ) {
     self.membership = membership
     self.file = file
     self.isHeld = isHeld
     self.awaitsCreate = awaitsCreate
     self.changedSinceAgreed = changedSinceAgreed
+    self.changedSinceMissed = changedSinceMissed
     self.owesLines = owesLines
     self.isSetBack = isSetBack
   }
@@ -91,8 +95,8 @@ package enum PullAction: Hashable, Sendable {
 ///
 /// Membership and file cross to thirty-five cases, and each is decided by the first of these that holds:
 /// - No file is bound: one is written exactly where the item is held.
-/// - The file is missing: it is the scan's to settle, and written back only where the item is held and changed since in
-///   what the file showed; a file of an item that left is never written back (F35.3, F44.15).
+/// - The file is missing: it is the scan's to settle, and written back only where the item is held and changed since the
+///   scan missed it, in what the file showed; a file of an item that left is never written back (F35.3, F44.15).
 /// - It is out of reach: nothing is read into that, nothing written there.
 /// - The item left by state or was purged: own bytes go; anything else a person may have put there stays (`keep`), and
 ///   what cannot be read is never taken for own bytes.
@@ -104,7 +108,8 @@ package func decidePull(_ situation: PullSituation) -> PullAction {
   switch situation.file {
   case .unbound: return isHeldItem ? .write : .none
   case .missing:
-    return isHeldItem && situation.changedSinceAgreed && !situation.isSetBack && !situation.awaitsCreate
+    return isHeldItem && situation.changedSinceAgreed && situation.changedSinceMissed && !situation.isSetBack
+      && !situation.awaitsCreate
       ? .revive : .none
   case .unreached: return isHeldItem || situation.membership == .leftOtherwise ? .outside : .none
   case .unreadable, .own, .asScanned, .changed: break

@@ -30,6 +30,7 @@ extension PullPass {
       PullSituation(
         membership: membership, file: file, isHeld: binding.map(isLeft) ?? false,
         awaitsCreate: try folder.awaitsCreate(item), changedSinceAgreed: binding?.expected.map { $0 != shows } ?? true,
+        changedSinceMissed: binding.map { $0.missingSince != nil && $0.missed != shows } ?? false,
         owesLines: binding?.linesOwed ?? false,
         isSetBack: (binding?.agreed).map { row.version < $0 } ?? false))
     if let binding, binding.unmatched != (membership == .leftOtherwise), !plansOnly {

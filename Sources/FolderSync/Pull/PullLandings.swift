@@ -99,6 +99,12 @@ extension PullPass {
       if case .removed = landing.remove(leaves.path, holding: leaves.hash) { disk.went(leaves.path) }
       try folder.store.forgetLanding(at: file.path)
     }
+    if file.isUnguarded {
+      report.flagged.append(
+        FlaggedFile(
+          file.path, .unguarded,
+          "written where files cannot be exchanged: a save in that very moment would have been lost"))
+    }
     if let displaced = file.displaced, let told = try folder.settle(displaced, landing) { report.flagged.append(told) }
     if let blob = plan.blob, try !folder.isUploading(blob) { folder.copy.blobs.remove(blob) }
   }

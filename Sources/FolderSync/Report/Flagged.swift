@@ -34,7 +34,8 @@ public struct FlaggedFile: Hashable, Sendable {
 
 /// Why a file is held, not written, or told of (R2, C19.4).
 package enum Flag: String, Sendable {
-  case unreadable, encoding, refused, behind, edges, embed, waiting, name, emptied, saved, reverted, package, gone, size
+  case unreadable, encoding, refused, behind, edges, embed, waiting, name, emptied, saved, unguarded, reverted, package,
+    gone, size
   case removal, lost, unwritten, outside, unsuited, absent, retained, lists, empty, search, unmounted
   case defaultEdgeRefused = "default_edge_refused"
   case credentialRefused = "credential_refused"

@@ -11,6 +11,13 @@ extension FolderEngine {
       report.rootGone = reason
       return report
     }
+    // Where the last pass had nothing to do and nothing decisive was written since, a scan alone looks at the files alone:
+    // what it would ask of the store stands as it stood then.
+    if !asksServer, !isWatch, !mayCatchUp, let quiet = try Quiet.standing(store.database),
+      let scan = try quietScan(quiet, quick: quick)
+    {
+      return scan
+    }
     let root = try openRoot()
     try settleLandings(in: root)
     let facts = try facts()

@@ -44,6 +44,10 @@ extension ScanPass {
       else {
         var journaled = binding
         journaled.missingSince = folder.now
+        if binding.missingSince == nil, let row = try folder.copy.item(binding.item) {
+          journaled.missed = Showed(
+            row, bodyField: facts.bodyField(of: row.type), names: facts.names, form: binding.form)
+        }
         let saved = journaled
         try group { [folder] in try folder.store.save(saved) }
         continue

@@ -182,7 +182,9 @@ package struct Binding: Hashable, Sendable {
   /// The bytes the folder last wrote, or recognized as the item's own.
   package var writtenHash: ContentHash?
   /// When the file was first missed (F21); nil while it is there.
-  package var missingSince: Timestamp?
+  package var missingSince: Timestamp? { didSet { if missingSince == nil { missed = nil } } }
+  /// What the item showed when the file was first missed: what changes it after that takes the delete back (F21.4).
+  package var missed: Showed?
   package var hold: Hold?
   package var unmatched = false
   /// The bytes hold what the row does not: the next scan sends them as read at this version (F39).

@@ -26,6 +26,7 @@ extension Binding {
     if linesOwed { object["lines_owed"] = true }
     if !filled.isEmpty { object["filled"] = .object(filled) }
     if broughtByHand { object["brought"] = true }
+    if let missed { object["missed"] = missed.json }
     return .object(object)
   }
 
@@ -73,6 +74,7 @@ extension Binding {
     filled = one("filled", \.object) ?? JSONObject()
     linesOwed = one("lines_owed", \.bool) ?? false
     broughtByHand = one("brought", \.bool) ?? false
+    missed = one("missed") { Showed(json: $0) }
     refusals = all("refusals") { FileRefusal(json: $0) }
     return isWhole
   }

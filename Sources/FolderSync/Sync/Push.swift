@@ -242,6 +242,7 @@ extension FolderEngine {
   /// What became of the placements of a drain: those that give way, and those held back for a grant, whose writes leave
   /// the queue and whose key is read at once, so that a grant given back later is told from this one (F19.23).
   private func followUp(_ settlement: Settlement, _ report: inout FolderDrain) throws {
+    for edit in settlement.landedEdits { try supersedeDead(by: edit.write, of: edit.item) }
     for entry in settlement.giveWay where try giveWay(entry.edge, entry.item) { report.gaveWay += 1 }
     report.gaveWay += try giveWayWhereBlocked()
     if !settlement.heldBack.isEmpty {
@@ -250,6 +251,22 @@ extension FolderEngine {
     guard try store.refusedPlacements().contains(where: { $0.key == nil }) else { return }
     if key == nil { key = memory.map { $0.key(readKey) } ?? readKey() }
     try nameKeyOfRefusals()
+  }
+
+  /// Lets go of dead edits of a file that its later, landed edit says anew; their lines stay spent (F9.10, F23.9).
+  private func supersedeDead(by write: EntityID, of item: EntityID) throws {
+    for mine in try store.writes(of: item) where mine.role == .edit && mine.id != write {
+      try commit {
+        guard try copy.queue.supersede(mine.id, by: write) else { return }
+        try store.unlink(mine.id)
+        try store.change(item) { binding in
+          for place in binding.spent.indices where binding.spent[place].write == mine.id {
+            binding.spent[place].write = nil
+          }
+          binding.foldSpent()
+        }
+      }
+    }
   }
 
   func readKey() -> CallingKey? { (try? copy.server.currentKey()).map(CallingKey.init) }

@@ -110,6 +110,8 @@ extension FolderEngine {
     var met = 0
     var mayStayUnread = true
     var others = ContentHasher()
+    // Files of one directory come one after another: it is opened once.
+    var opened: (path: PathBytes, directory: any Directory) = (.empty, root)
     for file in walked.files {
       try checkStop()
       guard let known = bound[file.path] else {
@@ -123,7 +125,12 @@ extension FolderEngine {
       let looksTheSame = seen.leavesUnread(file.status)
       if !looksTheSame { mayStayUnread = false }
       if !quick || !looksTheSame {
-        guard case .read(let reading) = read(file.path, in: root, keeping: false), reading.isSettled,
+        let parent = file.path.parent
+        if parent != opened.path {
+          guard let directory = parent.isEmpty ? root : try? root.directory(beneath: parent) else { return nil }
+          opened = (parent, directory)
+        }
+        guard let reading = try? FileReading(opened.directory.open(file.path.name)), reading.isSettled,
           reading.hasWriter != true, let hash = known.hash, reading.hash == hash
         else { return nil }
       }

@@ -11,6 +11,8 @@ final class Settlement: DrainObserver {
   /// Changes of edges that another machine changed first: decided anew from what stands now.
   private(set) var overtaken: [(write: EntityID, edge: EntityID, item: EntityID)] = []
   private(set) var conflicts: [ConflictedEdit] = []
+  /// Edits of files that landed as they were made, or merged.
+  private(set) var landedEdits: [(write: EntityID, item: EntityID)] = []
   /// Edges of placements whose grant is missing, to be withdrawn from the queue.
   private(set) var heldBack: [EntityID] = []
   /// Every verdict seen, for the report of a drain that ended with the copy's read view (F9.4, F11.26).
@@ -78,6 +80,7 @@ final class Settlement: DrainObserver {
     let store = folder.store
     try store.unlink(mine.id)
     let conflicted = entry.verdict == .conflicted
+    if mine.role == .edit, !conflicted { landedEdits.append((write.id, mine.item)) }
     if conflicted, let binding = try store.binding(of: mine.item) {
       conflicts.append(
         ConflictedEdit(

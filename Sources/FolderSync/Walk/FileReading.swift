@@ -22,13 +22,16 @@ package struct FileReading: Sendable {
     var hasher = ContentHasher()
     var bytes: [UInt8]? = status.size <= UInt64(keep) ? [] : nil
     var count: UInt64 = 0
+    // One byte more than it says it holds: a file as large as that is read to its end by one call.
+    let limit = Int(min(1 << 18, status.size + 1))
     while true {
-      let more = try file.read(limit: 1 << 18)
+      let more = try file.read(limit: limit)
       if more.isEmpty { break }
       hasher.update(more)
       count += UInt64(more.count)
       if count > UInt64(keep) { bytes = nil }
-      bytes?.append(contentsOf: more)
+      if count == UInt64(more.count), bytes != nil { bytes = more } else { bytes?.append(contentsOf: more) }
+      if more.count < limit, count == status.size { break }
     }
     hash = hasher.finish()
     self.bytes = bytes

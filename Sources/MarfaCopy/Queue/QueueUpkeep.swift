@@ -100,6 +100,35 @@ extension WriteQueue {
     }
   }
 
+  // MARK: Supersede
+
+  /// Takes a dead edit out, once a later edit of the row landed that says anew all it said: left, it would show its older
+  /// words over the newer ones for as long as it stands (Q35.3). Returns whether it went.
+  @discardableResult
+  package func supersede(_ id: EntityID, by later: EntityID) throws(MarfaError) -> Bool {
+    try queueing {
+      guard let dead = try table.entry(id), dead.verdict == .dead, dead.kind == .updateItem,
+        let landed = try table.entry(later), landed.kind == .updateItem, landed.itemID == dead.itemID,
+        landed.verdict == .accepted || landed.verdict == .merged, landed.seq > dead.seq,
+        let said = dead.body?.object, let anew = landed.body?.object
+      else { return false }
+      let row = try dead.itemID.flatMap { (id) throws(MarfaError) in try store.serverItem(id) }
+      let names = anew["properties"]?.object
+      let isWhole = anew["properties_mode"] != nil
+      // Said anew, or the row's own already.
+      let isCovered = (said["properties"]?.object?.members ?? []).allSatisfy { member in
+        isWhole || names?[member.key] != nil || row?.properties[member.key] == member.value
+      }
+      guard isCovered,
+        ["type", "tier", "occurred_at"].allSatisfy({ (key: Text) in said[key] == nil || anew[key] != nil }),
+        try table.all("sent = 0 AND instr(depends_on, ?) > 0", id).isEmpty
+      else { return false }
+      try table.remove(dead)
+      try reproject(dead)
+      return true
+    }
+  }
+
   // MARK: Discard and forget
 
   /// Takes a refused write out, content included; changes nothing in the copy (Q47.7). Returns whether it went.

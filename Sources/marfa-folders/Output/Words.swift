@@ -12,7 +12,7 @@ func flaggedWords(_ flagged: Report) -> String {
   case "waiting": return "\(path): waits: \(reason)"
   case "unwritten", "outside", "unsuited", "absent", "retained":
     return "\(path): not written\(flagged.words("item").map { " (item \($0))" } ?? ""): \(reason)"
-  case "size", "saved": return "\(path): \(reason)"
+  case "size", "saved", "unguarded": return "\(path): \(reason)"
   case "embed": return "\(path): embed: \(reason)"
   default: return "\(path): held, left as written: \(reason)"
   }

@@ -164,34 +164,6 @@ struct LandingScenarioTests {
     #expect(try desk.properties(desk.folder)["title"] == "Renamed")
   }
 
-  @Test("F20.10 in part: a person's save at the last moment stays: over a file to be taken away, rewritten or moved")
-  func savedAtTheLastMoment() throws {
-    let desk = try held(["Away", "Changed", "Moved"])
-    let (away, changed, moved) = (try desk.id("Away"), try desk.id("Changed"), try desk.id("Moved"))
-    try desk.trash(away)
-    try desk.patch(changed, ["properties": ["body": "Theirs.\n"]])
-    try desk.move(moved, to: "sub/Moved.md")
-    let (disk, root) = (desk.machine.disk, desk.machine.root)
-    let said = Flag1()
-    desk.machine.door = FaultDoor { (point, name, _) throws(FileError) in
-      switch (point, name) {
-      case (.lastLook, "Away.md"), (.lastLook, "Changed.md"):
-        try disk.save(root.appending(name), Array("Mine, of \(name).\n".utf8))
-      case (.lastLook, "Moved.md") where said.first():
-        try disk.save(root.appending("Moved.md"), Array("Mine, of Moved.md.\n".utf8))
-      default: break
-      }
-    }
-    let (push, _) = try desk.push()
-    desk.machine.door = .none
-    #expect(desk.machine.text("Away.md") == "Mine, of Away.md.\n")
-    #expect(desk.machine.text("Changed.md") == "Mine, of Changed.md.\n")
-    #expect(desk.machine.text("Moved.md") == "Mine, of Moved.md.\n")
-    #expect(push.pull?.kept == 1 && push.pull?.removed == 0, "\(push.json.compact)")
-    #expect((push.pull?.unwritten ?? 0) >= 1)
-    #expect(try desk.machine.body("sub/Moved.md") == "Words.\n")
-  }
-
   @Test("F-S20.11 a read-only document changed elsewhere is unwritten; made writable, it is written")
   func readOnly() throws {
     let desk = try held()

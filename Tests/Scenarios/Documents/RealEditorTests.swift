@@ -1,3 +1,4 @@
+import Glibc
 import MarfaBase
 import TestSupport
 import Testing
@@ -41,7 +42,15 @@ struct RealEditorTests {
       script: #"sed 's/Words/Saved/' "$1" > .goutputstream-A1B2C3; mv .goutputstream-A1B2C3 "$1""#),
     // KDE's QSaveFile.
     Save(name: "kate", program: nil, script: #"sed 's/Words/Saved/' "$1" > "$1.aB3dE9"; mv "$1.aB3dE9" "$1""#),
-    // VS Code, nano and Obsidian: truncated and written in place.
+    // nano with its backup: the old bytes copied aside, then the file truncated and written in place.
+    Save(
+      name: "nano", program: nil,
+      script: #"cp -p "$1" "$1~"; text=$(sed 's/Words/Saved/' "$1"); printf '%s\n' "$text" > "$1""#),
+    // A temporary file linked over the name that was taken away.
+    Save(
+      name: "linked", program: nil,
+      script: #"sed 's/Words/Saved/' "$1" > ".$1.tmp"; rm "$1"; ln ".$1.tmp" "$1"; rm ".$1.tmp""#),
+    // VS Code and Obsidian: truncated and written in place.
     Save(name: "code", program: nil, script: #"text=$(sed 's/Words/Saved/' "$1"); printf '%s\n' "$text" > "$1""#),
     Save(
       name: "obsidian", program: nil,
@@ -110,5 +119,106 @@ struct RealEditorTests {
     try await pair.sync(.two)
     #expect(pair.files(.two) == saves.map { "\($0.name).md" }.sorted())
     #expect(saves.allSatisfy { pair.text(.two, "\($0.name).md") == pair.text(.one, "\($0.name).md") })
+  }
+
+  @Test(
+    "saves by editors and desktops under a running watch keep item and id and arrive, a second one before its lines too"
+  )
+  func savesUnderWatch() async throws {
+    let saves = Self.saves.filter { $0.program.map(installed) ?? true }
+    let pair = try await TwoComputers(search: #"{"types":["core.note"]}"#)
+    for save in saves { try pair.save(.one, "\(save.name).md", "Words.\n") }
+    try await pair.follow(.one)
+    try await pair.sync(.one)
+    func ids() -> [String] {
+      saves.compactMap { save in
+        pair.text(.one, "\(save.name).md")?.split(separator: "\n").first { $0.hasPrefix("marfa_id: ") }.map(String.init)
+      }
+    }
+    let before = ids()
+    try #require(Set(before).count == saves.count)
+    let watch = try pair.program(.one).start(["--json", "watch", pair.notes(.one)])
+    func events() -> [JSON] { watch.out.split(separator: 0x0A).compactMap { try? JSON(parsing: Array($0)) } }
+    try await watch.wait("watching", within: .seconds(120)) { _ in events().contains { $0["event"] == "watching" } }
+    for (from, to) in [("Words", "Saved"), ("Saved", "Again")] {
+      for save in saves {
+        let script = save.script.replacing("Saved", with: "<to>").replacing("Words", with: from).replacing(
+          "<to>", with: to)
+        let child = try ChildProcess(
+          ["/bin/sh", "-c", script, "sh", "\(save.name).md"],
+          environment: ["PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": pair.scratch.at("home"), "TERM": "dumb"],
+          directory: pair.notes(.one))
+        child.endInput()
+        let ran = try await child.end(within: .seconds(120))
+        #expect(pair.text(.one, "\(save.name).md")?.contains("\(to).") == true, "\(save.name): \(ran.errText)")
+      }
+      var turns = 0
+      try await eventually("every \(to) is on the server", within: .seconds(180)) {
+        turns += 1
+        guard turns % 50 == 0 else { return false }
+        let lines = (try? pair.serverLines(versions: false).filter { $0.contains("core.note") }) ?? []
+        return lines.count { $0.contains("\(to).") } == saves.count
+      }
+    }
+    // The lines come once each file was still for a while (P1.3).
+    try await eventually("every file has its lines", within: .seconds(240)) {
+      saves.allSatisfy { save in
+        let text = pair.text(.one, "\(save.name).md") ?? ""
+        return text.hasSuffix("---\nAgain.\n") && text.contains("marfa_version: 3\n")
+      }
+    }
+    #expect(ids() == before)
+    watch.signal(SIGTERM)
+    #expect(try await watch.end().status == 0)
+    func sum(_ part: Text, _ name: Text) -> Int { events().map { $0[part]?[name]?.int ?? 0 }.reduce(0, +) }
+    #expect(sum("scan", "created") == 0 && sum("scan", "deleted") == 0 && sum("drain", "gave_way") == 0)
+    let lines = try pair.serverLines(versions: false).filter { $0.contains("core.note") }
+    #expect(
+      lines.count == saves.count && lines.allSatisfy { $0.contains("Again.") }, "\(lines.joined(separator: "\n"))")
+    #expect(
+      Set(pair.files(.one).filter { !$0.hasSuffix("~") && !$0.hasSuffix(".swp") }) == Set(saves.map { "\($0.name).md" })
+    )
+    let quiet = try await pair.sync(.one)
+    #expect(quiet["drain"]?["answered"]?.int == 0 && quiet["pull"]?["rewritten"]?.int == 0, "\(quiet.compact)")
+    #expect(quiet["scan"]?["created"]?.int == 0 && quiet["scan"]?["missing"]?.int == 0)
+  }
+
+  @Test("P-S4 words written through a descriptor opened before a landing are in the file, in an item, or beside it")
+  func lateDescriptor() async throws {
+    for closesFirst in [true, false] {
+      let pair = try await TwoComputers(search: #"{"types":["core.note"]}"#)
+      try pair.save(.one, "Plan.md", "Words.\n")
+      for computer in [TwoComputers.Computer.one, .two] {
+        try await pair.follow(computer)
+        try await pair.sync(computer)
+      }
+      try pair.save(.two, "Plan.md", try #require(pair.text(.two, "Plan.md")).replacing("Words.", with: "Theirs."))
+      try await pair.sync(.two)
+      // A program holds the file open from before the landing, and writes when it is over.
+      let descriptor = open(pair.notes(.one) + "/Plan.md", O_WRONLY | O_APPEND | O_CLOEXEC)
+      try #require(descriptor >= 0)
+      try await pair.sync(.one)
+      let landed = try #require(pair.text(.one, "Plan.md"))
+      let late = Array("Written late.\n".utf8)
+      #expect(write(descriptor, late, late.count) == late.count)
+      if closesFirst { close(descriptor) }
+      try await pair.sync(.one)
+      if !closesFirst {
+        close(descriptor)
+        try await pair.sync(.one)
+      }
+      for _ in 0..<2 { try await pair.sync(.one) }
+      let (here, there) = (pair.directoryLines(.one), try pair.serverLines())
+      func isKept(_ words: String) -> Bool {
+        here.contains { $0.contains(words) } && there.contains { $0.contains(words) }
+      }
+      #expect(landed.contains("Theirs.") || landed.contains("Words."))
+      #expect(isKept("Written late.") && isKept("Theirs."), "\(here) \(there)")
+      #expect(pair.files(.one).allSatisfy { $0.hasSuffix(".md") }, "\(pair.files(.one))")
+      let quiet = try await pair.sync(.one)
+      #expect(quiet["drain"]?["answered"]?.int == 0 && quiet["scan"]?["created"]?.int == 0, "\(quiet.compact)")
+      try await pair.sync(.two)
+      #expect(pair.files(.two).contains { pair.text(.two, $0)?.contains("Written late.") == true })
+    }
   }
 }

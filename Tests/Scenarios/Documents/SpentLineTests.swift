@@ -40,36 +40,6 @@ struct SpentLineTests {
     }
   }
 
-  @Test("F23.7 in part: a line a pull wrote over a waiting edit is spent once that lands, and not where it is refused")
-  func writtenOverWaiting() throws {
-    for isRefused in [false, true] {
-      let (desk, id) = try held()
-      try desk.machine.edit("A.md", "Words.", "Mine.")
-      _ = try desk.machine.scan()
-      try desk.patch(id, ["properties": ["other": "theirs"]])
-      _ = try desk.machine.folders.working(desk.machine.root, "catch-up") { try $0.catchUp() }
-      #expect(try desk.machine.pull().rewritten == 1)
-      let buffer = try desk.machine.need("A.md")
-      #expect(buffer.contains("marfa_version: 2\n"))
-      if isRefused {
-        desk.bench.transport.before = { request in
-          guard request.method == "PATCH", request.url.contains("/items/\(id)") else { return nil }
-          return .success(refusal(400, "validation_error", "Not so."))
-        }
-      }
-      _ = try desk.push()
-      desk.bench.transport.before = nil
-      try desk.patch(id, ["properties": ["later": "theirs"]])
-      _ = try desk.push()
-      let now = try desk.version(id)
-      try desk.machine.save("A.md", buffer.replacing("Mine.", with: "Mine on."))
-      let (push, sent) = try desk.push()
-      #expect(sent.edits(id).map { $0.body["version"]?.int } == [isRefused ? 2 : now], "refused: \(isRefused)")
-      #expect(push.drain.drain.verdicts.allSatisfy { $0.conflictedCopyID == nil })
-      #expect(try desk.properties(id) == ["title": "A", "body": "Mine on.\n", "other": "theirs", "later": "theirs"])
-    }
-  }
-
   @Test("F-S23.8 a line written over an edit queued on the device is spent at once")
   func overDeviceEdit() throws {
     let (desk, id) = try held()
@@ -211,28 +181,6 @@ struct SpentLineTests {
     #expect(last.pull?.unplaced == 0 && nothing.isEmpty)
     #expect(try desk.placed(desk.id("A")) == "Moved.md")
     #expect(try desk.placed(desk.id("B")) == "B.md" && desk.placed(desk.id("C")) == "C.md")
-  }
-
-  @Test("F23.14: with the base thinned two saves go at 1, 1, 2 and 3 as merges; the old text once more rebases nothing")
-  func thinned() throws {
-    let (desk, id) = try held()
-    let old = try desk.machine.need("A.md")
-    try desk.patch(id, ["properties": ["other": "theirs"]])
-    try desk.machine.save("A.md", old.replacing("Words.", with: "First."))
-    _ = try desk.machine.scan()
-    try desk.machine.save("A.md", old.replacing("Words.", with: "Second."))
-    _ = try desk.machine.scan()
-    thin(desk, id, [1])
-    let (push, sent) = try desk.push()
-    #expect(sent.edits(id).map { $0.body["version"]?.int } == [1, 1, 2, 3])
-    #expect(sent.edits(id).suffix(2).allSatisfy { $0.body["properties_mode"] == nil })
-    #expect(push.drain.rebased == 2)
-    #expect(try desk.properties(id) == ["title": "A", "body": "Second.\n", "other": "theirs"])
-    #expect(try desk.bench.titles() == ["A"])
-    try desk.machine.save("A.md", old.replacing("Words.", with: "Second."))
-    let (again, _) = try desk.push()
-    #expect(again.drain.rebased == 0)
-    #expect(try desk.properties(id) == ["title": "A", "body": "Second.\n", "other": "theirs"])
   }
 
   @Test(
