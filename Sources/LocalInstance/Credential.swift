@@ -109,6 +109,8 @@ struct Credential {
 
   /// Which sort of sign-in a snapshot's writer names (V33.2).
   var writer: JSON {
+    // The owner's key is the local authority (K5.9): what it sends is the person at the machine.
+    if source == "local" { return ["kind": "local", "id": "local", "name": "Local command"] }
     let name = label.string.unicodeScalars.filter { scalar in
       scalar.properties.generalCategory != .control && scalar.properties.generalCategory != .format
     }

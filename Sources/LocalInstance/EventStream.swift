@@ -17,7 +17,8 @@ final class EventStream: EventSource {
   private unowned let instance: Instance
   private let token: String
   private let opening: Opening
-  private var position: Int
+  /// The last event passed; nil while the head could not be read (EV8.2).
+  private var position: Int?
   private var lastSent: Int?
   private var isOpened = false
   private var isLive = false
@@ -28,7 +29,8 @@ final class EventStream: EventSource {
   private var lastCheck: UInt64
   var unread = 0
 
-  init(_ instance: Instance, token: String, _ opening: Opening, head: Int) {
+  /// - Parameter head: where the log stands; nil where it could not be read.
+  init(_ instance: Instance, token: String, _ opening: Opening, head: Int?) {
     self.instance = instance
     self.token = token
     self.opening = opening
@@ -110,8 +112,8 @@ final class EventStream: EventSource {
     isOver = true
   }
 
-  private func marker(_ kind: String, _ cursor: Int) {
-    var members: [(Text, JSON)] = [("cursor", .string("\(cursor)"))]
+  private func marker(_ kind: String, _ cursor: Int?) {
+    var members: [(Text, JSON)] = [("cursor", cursor.map { .string("\($0)") } ?? .null)]
     if opening.isCopy {
       members += [("instance_id", .string(instance.instanceID.text)), ("read_view", .string(opening.view))]
     }
@@ -136,20 +138,27 @@ final class EventStream: EventSource {
   }
 
   private func open() throws {
-    let head = try instance.head()
+    let read = try? instance.head()
     isOpened = true
     pending += ": connected\n\n".utf8
+    guard let head = read else {
+      // A copy's stream, and one that has a place to go on from, are no use without it (RV3.6); a plain one begins with what
+      // comes (EV8.2).
+      if opening.isCopy || opening.cursor != nil { end("replay_failed") }
+      return
+    }
     marker("stream_cursor", head)
+    if position == nil { position = head }
     guard let cursor = opening.cursor else { return }
     if cursor > head {
       terminal("cursor_ahead", [("requested", .string("\(cursor)")), ("head", .string("\(head)"))])
     } else {
-      try judgeAge()
+      try judgeAge(cursor)
     }
   }
 
   /// Too old exactly when the oldest kept is past the next one needed (EV10.5).
-  private func judgeAge() throws {
+  private func judgeAge(_ position: Int) throws {
     guard let oldest = try instance.oldestEvent(), oldest > position + 1 else { return }
     terminal(
       "catchup_too_old",
@@ -158,7 +167,16 @@ final class EventStream: EventSource {
 
   /// Sends up to a batch of events; whether more may follow at once.
   private func step(_ reader: Credential) throws -> Bool {
-    try judgeAge()
+    guard var position = position ?? (try? instance.head()) else {
+      // Live with no place to name; it is found once the log can be read again.
+      if !isLive {
+        isLive = true
+        marker("stream_live", nil)
+      }
+      return false
+    }
+    defer { self.position = position }
+    try judgeAge(position)
     if isOver { return false }
     let events = try instance.events(after: position, limit: 500)
     for event in events {
@@ -289,7 +307,7 @@ extension Instance {
     if settings.maximumViewers > 0, streams.count >= settings.maximumViewers {
       throw Refusal(503, "stream_capacity_exhausted", "Too many streams are open.", ["reason": "viewer_cap"])
     }
-    let stream = EventStream(self, token: bearer(call) ?? "", opening, head: try head())
+    let stream = EventStream(self, token: bearer(call) ?? "", opening, head: try? head())
     streams.append(stream)
     var head = finish(Reply(status: 200, body: [], isBare: true), call)
     head.headers += [HTTPHeader("Content-Type", "text/event-stream"), HTTPHeader("Cache-Control", "no-store")]

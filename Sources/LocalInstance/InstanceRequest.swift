@@ -58,6 +58,8 @@ public protocol InstanceBlobs: AnyObject {
   func remove(_ hash: ContentHash)
   /// Bytes free where they are kept, or nil where there is no bound (B2.5).
   var available: Int? { get }
+  /// Whether blobs can be kept and read now (IN5.1).
+  var isReachable: Bool { get }
   /// Begins a blob whose bytes come in pieces.
   func begin() throws -> any ArrivingBlob
 }
@@ -75,6 +77,8 @@ public protocol ArrivingBlob: AnyObject {
 }
 
 extension InstanceBlobs {
+  /// In memory always.
+  public var isReachable: Bool { true }
   /// Collected in memory, unless told otherwise.
   public func begin() throws -> any ArrivingBlob { CollectedBlob(self) }
 }

@@ -17,6 +17,7 @@ extension Instance {
     var spec = KeySpec(label: label, source: source)
     try read(body, into: &spec, call)
     let (id, token) = try insertKey(spec)
+    if call.credential.kind == .app { try noteMinted(id, by: call.credential) }
     var json = JSONObject([("id", .string(id.text)), ("key", .string(token))])
     if let held = credential(token: token), let all = describe(held).object {
       for (name, value) in all.members where name != "id" && name != "expires_at" { json[name] = value }
@@ -74,13 +75,17 @@ extension Instance {
     guard let value = body[name] else { return nil }
     guard let object = value.object else { throw Refusal.invalid(name, "\(name) is an object.") }
     for (pattern, word) in object.members {
-      guard let level = Level(word.text), !pattern.isEmpty else {
+      guard Level(word.text) != nil, !pattern.isEmpty else {
         throw Refusal.invalid(Text("\(name).\(pattern)"), "A level is none, read or write.")
       }
-      let held =
-        pattern == "*" || pattern.bytes.suffix(2).elementsEqual(".*".utf8)
-        ? maker.level(Text(bytes: pattern.bytes.dropLast() + Array("~".utf8))) : maker.level(pattern)
-      if level > held { throw Refusal.scope("\(pattern):\(level.word)") }
+    }
+    // Judged at what either map tells apart: a wildcard must not reach past an exception of the maker's own.
+    let made = GrantMap(object)
+    for pattern in object.keys + maker.json.keys {
+      let isWild = pattern == "*" || pattern.bytes.suffix(2).elementsEqual(".*".utf8)
+      let id = isWild ? Text(bytes: pattern.bytes.dropLast() + Array("~".utf8)) : pattern
+      let level = made.level(id)
+      if level > maker.level(id) { throw Refusal.scope("\(pattern):\(level.word)") }
     }
     return object
   }
@@ -139,5 +144,34 @@ extension Instance {
     try call.query.declare([])
     try revokeKey(try keyNamed(call).id)
     return .ok
+  }
+
+  // MARK: keys that apps minted (K2.1, K13.3)
+
+  private static let minted = "minted:"
+
+  /// Keeps which grant minted a key, and of which app.
+  private func noteMinted(_ key: EntityID, by app: Credential) throws {
+    try database.run(
+      "INSERT OR REPLACE INTO meta VALUES (?, ?)", "\(Instance.minted)\(key)",
+      Text(bytes: app.id.text.bytes + [0x20] + app.source.bytes.dropFirst("oauth:".utf8.count)))
+  }
+
+  /// The app whose grant minted a key; nil for any other.
+  func mintingClient(of key: EntityID) -> Text? {
+    let note = try? database.one("SELECT value FROM meta WHERE name = ?", "\(Instance.minted)\(key)") { $0.bytes(0) }
+    guard let note, let space = note.firstIndex(of: 0x20) else { return nil }
+    return Text(bytes: note[(space + 1)...])
+  }
+
+  /// Ends the keys a grant minted.
+  func revokeKeys(mintedBy grant: EntityID) throws {
+    let names = try database.all(
+      "SELECT name FROM meta WHERE name >= 'minted:' AND name < 'minted;' AND substr(value, 1, 36) = ?", grant
+    ) { $0.text(0) }
+    for name in names {
+      if let key = EntityID(name.bytes.dropFirst(Instance.minted.utf8.count)) { try revokeKey(key) }
+      try database.run("DELETE FROM meta WHERE name = ?", name)
+    }
   }
 }

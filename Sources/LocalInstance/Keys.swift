@@ -127,7 +127,7 @@ extension Instance {
 
   func describe(_ key: Credential) -> JSON {
     let used = lastUsed[key.id] ?? key.lastUsed
-    return [
+    let members: JSON = [
       "id": .string(key.id.text), "label": .string(key.label), "source": .string(key.source),
       "sources": .array(key.sources.map(JSON.string)), "permissions": .array(key.permissions.map(JSON.string)),
       "default_tier": .string(key.defaultTier), "type_permissions": .object(key.types.json),
@@ -136,6 +136,9 @@ extension Instance {
       "created_at": .string(key.created.text), "expires_at": .optional(key.expires?.text),
       "last_used_at": .optional(used?.text),
     ]
+    guard key.kind == .key, let client = mintingClient(of: key.id), var object = members.object else { return members }
+    object["oauth_client_id"] = .string(client)
+    return .object(object)
   }
 
   // MARK: rate limit (K6)

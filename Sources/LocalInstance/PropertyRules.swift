@@ -85,38 +85,6 @@ private func holdsNUL(_ value: JSON) -> Bool {
   }
 }
 
-/// Whether the WHATWG parser takes a text as a URL without a base.
-func isAbsoluteURL(_ text: Text) -> Bool {
-  let bytes = text.bytes.drop { $0 <= 0x20 }.filter { $0 != 0x09 && $0 != 0x0A && $0 != 0x0D }
-  guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")), let first = bytes.first, (first | 0x20) >= 0x61,
-    (first | 0x20) <= 0x7A,
-    bytes[..<colon].allSatisfy({ isAlphanumeric($0) || $0 == 0x2B || $0 == 0x2D || $0 == 0x2E })
-  else { return false }
-  let scheme = lowercased(String(decoding: bytes[..<colon], as: UTF8.self))
-  guard ["http", "https", "ws", "wss", "ftp"].contains(scheme) else { return true }
-  let rest = bytes[(colon + 1)...].drop { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "\\") }
-  var authority = rest.prefix { !"/\\?#".utf8.contains($0) }
-  if let at = authority.lastIndex(of: UInt8(ascii: "@")) { authority = authority[(at + 1)...] }
-  if authority.first == UInt8(ascii: "[") {
-    guard let end = authority.firstIndex(of: UInt8(ascii: "]")) else { return false }
-    return authority[..<end].count > 2 && isPort(authority[(end + 1)...])
-  }
-  var host = authority
-  if let colon = authority.firstIndex(of: UInt8(ascii: ":")) {
-    host = authority[..<colon]
-    guard isPort(authority[colon...]) else { return false }
-  }
-  return !host.isEmpty && !host.contains { $0 <= 0x20 || "#<>[]^|%\"`{}".utf8.contains($0) || $0 == 0x7F }
-}
-
-private func isPort(_ bytes: some Collection<UInt8>) -> Bool {
-  if bytes.isEmpty { return true }
-  guard bytes.first == UInt8(ascii: ":") else { return false }
-  let digits = bytes.dropFirst()
-  return digits.allSatisfy { (0x30...0x39).contains($0) }
-    && (Int(String(decoding: digits, as: UTF8.self)) ?? (digits.isEmpty ? 0 : 65536)) <= 65535
-}
-
 /// T29.1.
 func isEmail(_ text: Text) -> Bool {
   let bytes = text.bytes

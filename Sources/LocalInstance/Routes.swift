@@ -151,14 +151,29 @@ extension Instance {
     return Reply(status: 200, body: value.write(), headers: [vary])
   }
 
-  /// `GET /health` (IN5).
+  /// `GET /health` (IN5): `503` where a component is down.
   func health(_ call: Call) -> Reply {
-    let reads = (try? database.one("SELECT 1") { $0.int(0) }) != nil
-    let nearlyFull = blobs.available.map { $0 < settings.diskReserve } ?? false
+    let reads = (try? database.one("SELECT count(*) FROM meta") { $0.int(0) }) != nil
+    let free = blobs.available
     let words: [(Text, JSON)] = [
-      ("database", reads ? "ok" : "down"), ("database_write", reads ? "ok" : "down"),
-      ("disk", nearlyFull ? "degraded" : "ok"), ("blob_storage", nearlyFull ? "degraded" : "ok"),
+      ("database", reads ? "ok" : "down"), ("database_write", reads && canWrite ? "ok" : "down"),
+      ("disk", free == 0 ? "down" : free.map { $0 < settings.diskReserve } ?? false ? "degraded" : "ok"),
+      (
+        "blob_storage",
+        !blobs.isReachable ? "down" : free.map { $0 < settings.diskReserve } ?? false ? "degraded" : "ok"
+      ),
     ]
-    return .json(reads ? 200 : 503, ["components": .object(JSONObject(words))])
+    let isDown = words.contains { $0.1 == "down" }
+    return .json(isDown ? 503 : 200, ["components": .object(JSONObject(words))])
+  }
+
+  /// Whether a write could begin. A batch under way has begun one.
+  private var canWrite: Bool {
+    if database.isInTransaction { return true }
+    do {
+      try database.run("BEGIN IMMEDIATE")
+      try database.run("ROLLBACK")
+      return true
+    } catch { return false }
   }
 }

@@ -383,6 +383,7 @@ extension Instance {
     guard let id = call.parts.first.flatMap(strictID), try signIn.grant(id, at: clock.now) != nil else {
       throw Refusal(404, "oauth_grant_not_found", "No such grant.")
     }
+    if call.query["revoke_keys"] == "1" { try revokeKeys(mintedBy: id) }
     try signIn.end(grant: id)
     endCredentials()
     return Reply(status: 204, body: [], isBare: true)

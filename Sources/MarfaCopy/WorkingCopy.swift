@@ -35,6 +35,9 @@ package final class WorkingCopy {
 
   /// The queue of writes. Whoever holds it holds the copy.
   package var queue: WriteQueue { WriteQueue(copy: self) }
+  /// Whose turn it is to drain. The copy's and not a queue's: each call of `queue` makes another one, and drains of two would
+  /// send the same write side by side.
+  let drainTurn = DrainTurn()
   private var seenVersion = 0
   private lazy var projection = QueueProjection(copy: self)
 

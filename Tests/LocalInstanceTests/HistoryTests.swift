@@ -213,16 +213,23 @@ struct HistoryTests {
     }
   }
 
-  @Test("a snapshot names the key whose write replaced it, and when, still after the key is revoked")
+  @Test(
+    "V-S17 snapshots name the other key and the local command, and when, after revocation too; no body names a writer")
   func writers() throws {
     let (one, two) = (try bench.mint("one"), try bench.mint("two"))
     let id = bench.create("core.note", ["body": "a"], key: one.token).id
     let second = bench.patch(id, 1, ["properties": ["body": "b"]], key: two.token)
+    let third = bench.patch(id, 2, ["properties": ["body": "c"]])
     for key in [one, two] { try bench.instance.revokeKey(key.id) }
-    let row = bench.history(id).data.first
-    #expect(row?["writer"] == ["kind": "key", "id": string(two.id.description), "name": "Key two"])
-    #expect(row?["created_at"] == second.item["updated_at"])
-    expect(bench.patch(id, 2, ["writer": ["kind": "local"], "properties": [:]]), 400, "validation_error")
+    let rows = bench.history(id).data
+    let byVersion = { (version: Int) in rows.first { $0["version"]?.int == version } }
+    #expect(rows.count == 2)
+    #expect(byVersion(1)?["writer"] == ["kind": "key", "id": string(two.id.description), "name": "Key two"])
+    #expect(byVersion(1)?["created_at"] == second.item["updated_at"])
+    #expect(byVersion(2)?["writer"] == ["kind": "local", "id": "local", "name": "Local command"])
+    #expect(byVersion(2)?["created_at"] == third.item["updated_at"])
+    expect(bench.patch(id, 3, ["writer": ["kind": "local"], "properties": ["body": "d"]]), 400, "validation_error")
+    #expect(bench.read(id).version == 3 && bench.history(id).data.count == 2)
   }
 
   @Test("V-S18 a bad limit is told before a bad id, a bad id before a missing item")

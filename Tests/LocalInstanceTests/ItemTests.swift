@@ -179,7 +179,7 @@ struct ItemTests {
     let history = bench.send("GET", "/items/\(id)/versions")
     #expect(history.data.map { $0["version"]?.int } == [1, 2, 3, 4])
     #expect(history.data.first?["properties"] == ["body": "a", "title": "t"])
-    #expect(history.data.first?["writer"]?["kind"]?.text == "key")
+    #expect(history.data.first?["writer"]?["kind"]?.text == "local")
   }
 
   @Test("I-S70 I-S75 source ids and moves to another type")

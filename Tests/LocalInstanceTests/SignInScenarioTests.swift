@@ -170,6 +170,33 @@ struct SignInScenarioTests {
     #expect(bench.made("core.note", ["body": "a"], key: key.token).item.string("source") == "mine")
   }
 
+  @Test("K-S8 K5.3 a wildcard of a made key reaches past no exception of its maker, in any family")
+  func makingWildcards() {
+    let maker = bench.mint(
+      ["core.*": "write", "core.note": "none", "core.file.*": "read"], edges: ["*": "write", "about": "read"],
+      permissions: ["keys.mint"])
+    for (body, scope) in [
+      (["type_permissions": ["core.*": "write"]], "core.note:write"),
+      (["type_permissions": ["core.*": "read"]], "core.note:read"),
+      (["type_permissions": ["core.*": "write", "core.note": "none"]], "core.file.*:write"),
+      (["type_permissions": ["core.file.*": "write"]], "core.file.*:write"),
+      (["edge_permissions": ["*": "write"]], "about:write"),
+    ] as [(JSON, String)] {
+      let refused = post(body, key: maker)
+      expect(refused, 403, "forbidden")
+      #expect(refused.detail("required_scope") == scope, "\(body.compact)")
+    }
+    let within: JSON = [
+      "type_permissions": ["core.*": "write", "core.note": "none", "core.file.*": "read"],
+      "edge_permissions": ["*": "read"],
+    ]
+    let made = post(within, key: maker)
+    expect(made, 201)
+    // What its maker may not read it may not read either.
+    let note = bench.noteID()
+    expect(bench.read(note, key: made.json.string("key")), 404, "item_not_found")
+  }
+
   @Test("K-S8 a key has exactly the families named, and never more than its maker")
   func making() {
     let made = post(["label": "one", "type_permissions": ["core.note": "read"]])
@@ -390,6 +417,25 @@ struct SignInScenarioTests {
     for grant in listed { #expect(bench.send("DELETE", "/auth/grants/\(grant.string("id") ?? "")").status == 204) }
     expect(bench.send("GET", "/items", key: token), 401, "unauthorized")
     #expect(bench.send("GET", "/auth/grants").data.isEmpty)
+  }
+
+  @Test("K13.3 K2.1 a key an app minted names the app, and ends with its grant where that is asked for, not otherwise")
+  func mintedKeys() throws {
+    for ends in [false, true] {
+      let token = app.token("core.note:read keys.mint")
+      let made = post(["label": "minted", "type_permissions": ["core.note": "read"]], key: token)
+      expect(made, 201)
+      let key = made.json.string("key") ?? ""
+      let said = bench.send("GET", "/keys/current", key: key).json
+      #expect(said.string("oauth_client_id") == app.client)
+      let own = post(["label": "own", "type_permissions": ["core.note": "read"]])
+      #expect(bench.send("GET", "/keys/current", key: own.json.string("key")).json["oauth_client_id"] == nil)
+      let grant = try #require(bench.send("GET", "/auth/grants").data.first?.string("id"))
+      #expect(bench.send("DELETE", "/auth/grants/\(grant)\(ends ? "?revoke_keys=1" : "")").status == 204)
+      expect(bench.send("GET", "/items", key: token), 401, "unauthorized")
+      #expect(bench.send("GET", "/items", key: key).status == (ends ? 401 : 200))
+      #expect(bench.send("GET", "/items", key: own.json.string("key")).status == 200)
+    }
   }
 
   @Test("RV-S9 two tokens of one app share a view, a refreshed one too; another app has its own")

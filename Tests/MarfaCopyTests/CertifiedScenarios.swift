@@ -383,7 +383,7 @@ import TestSupport
     let beneath = try FolderDoorScenarios.folder(
       bench, ["types": ["core.note"], "beneath": .string(root.text)], title: "Beneath")
     try bench.fill(["core.note", "system.folder"], tier: "all")
-    let search = WorkingCopy.search(of: try #require(try bench.copy.folder(all)))
+    let search = try WorkingCopy.search(of: try #require(try bench.copy.folder(all)))
     #expect(Set(try bench.copy.list(inFolder: all).map(\.id)) == Set(try bench.copy.items(matching: search)))
     #expect(Set(try bench.copy.list(inFolder: all).map(\.id)) == [root, child, archived])
     #expect(try bench.copy.list(inFolder: work).map(\.id) == [child])

@@ -87,6 +87,9 @@ public final class DirectoryBlobs: InstanceBlobs {
   /// Removes a blob.
   public func remove(_ hash: ContentHash) { _ = file(hash).withCString { unlink($0) } }
 
+  /// Whether its directory is there and may be written to.
+  public var isReachable: Bool { path.withCString { access($0, R_OK | W_OK | X_OK) } == 0 }
+
   /// Bytes free on its disk.
   public var available: Int? {
     var found = statvfs()

@@ -10,6 +10,8 @@ public enum InstanceFailure: Error, Hashable, Sendable, CustomStringConvertible 
   case refused(status: Int, code: String, message: String)
   /// Something asked for cannot be: an address that is not loopback, a backup's target that is not empty.
   case invalid(String)
+  /// The database is a newer build's, or none of ours: it is left as it is, exit 78 (IN7.3).
+  case foreign(String)
   /// The disk or the database failed: `io`.
   case failed(String)
 
@@ -18,7 +20,7 @@ public enum InstanceFailure: Error, Hashable, Sendable, CustomStringConvertible 
     switch self {
     case .held(let pid, let data):
       "an instance already runs on \(data)" + (pid.map { " (process \($0))" } ?? "")
-    case .notReady(let words), .invalid(let words), .failed(let words): words
+    case .notReady(let words), .invalid(let words), .foreign(let words), .failed(let words): words
     case .refused(_, let code, let message): "\(message) (\(code))"
     }
   }

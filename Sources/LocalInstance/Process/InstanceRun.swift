@@ -70,6 +70,11 @@ extension InstanceHome {
     let url = listeners.last?.url ?? "local"
     let made: MadeEngine
     do { made = try make(self, key, url) } catch let error as InstanceFailure { throw error } catch {
+      if case InstanceError.foreignDatabase(let number)? = error as? InstanceError {
+        throw .foreign(
+          "the database in \(path) was made by a newer build or another program (its schema is \(number)); it was left as it is"
+        )
+      }
       throw .failed("the data in \(path) cannot be opened: \(error)")
     }
     let status: JSON = [

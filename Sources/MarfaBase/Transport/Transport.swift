@@ -37,8 +37,13 @@ public struct HTTPRequest: Sendable {
   public var answerTimeout: UInt64 = 30_000_000_000
   /// Time to the end of the answer's body in nanoseconds, counted from its first byte; 0 means none (a stream, a blob).
   public var bodyTimeout: UInt64 = 60_000_000_000
+  /// Time to the end of everything in nanoseconds, connecting included; 0 means none (K17.2).
+  public var wholeTimeout: UInt64 = 0
   /// Most bytes an answer's body may have; one byte more is `TransportError.tooLarge`.
   public var bodyLimit: Int = 64 << 20
+  /// Asked with status and headers, the body empty: false ends a whole answer there, so that one nobody will read is not
+  /// waited for (D42.3). A transport that has answers whole need not ask.
+  public var takesBody: (@Sendable (HTTPResponse) -> Bool)?
 
   /// A request.
   public init(method: String, url: String, headers: [HTTPHeader] = [], body: HTTPBody = .none) {

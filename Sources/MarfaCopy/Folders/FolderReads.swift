@@ -12,14 +12,9 @@ extension WorkingCopy {
   }
 
   /// The search a folder's settings name (F2).
-  package static func search(of folder: Item) -> FolderSearch {
-    let search = folder.properties["search"] ?? folder.properties["query"]
-    func texts(_ name: Text) -> [Text] { (search?[name]?.array ?? []).compactMap(\.text) }
-    let states = texts("states")
-    return FolderSearch(
-      types: texts("types"), tier: search?["tier"]?.text ?? "library",
-      states: states.isEmpty ? ["active", "archived"] : states, filter: search?["filter"]?.text,
-      beneath: search?["beneath"]?.text.flatMap { EntityID($0) })
+  /// - Throws: `invalid` for settings no folder follows (I110.5).
+  package static func search(of folder: Item) throws(MarfaError) -> FolderSearch {
+    try FolderSearch(settings: folder.properties)
   }
 
   /// What a folder holds, by the folder's own evaluation, newest first (D65.1).
@@ -43,6 +38,6 @@ extension WorkingCopy {
     try requireComplete()
     guard let folder = try folder(id) else { throw MarfaError(.notHeld, "the copy holds no folder \(id)") }
     if folder.state == "revoked" { throw MarfaError(.invalid, "the folder \(id) was revoked") }
-    return try listQuery(of: WorkingCopy.search(of: folder))
+    return try listQuery(of: try WorkingCopy.search(of: folder))
   }
 }

@@ -65,11 +65,20 @@ extension WorkingCopy {
     var isOpened = false
     var isLive = false
     var incomplete: String?
+    var firstByte: UInt64?
     let end: StreamEnd
     do throws(MarfaError) {
       end = try server.copyStream(from: (certificate.cursor, certificate.view), silence: silence) {
         (events) throws(MarfaError) in
         var log: [ServerEvent] = []
+        let now = context.clock.monotonic
+        let begun = firstByte ?? now
+        firstByte = begun
+        // Comments alone are not how a catch-up begins (EV16.2).
+        if !isOpened, silence == ServerConnection.Silence.catchUp, events.isEmpty, now - begun >= silence {
+          incomplete = "the event stream told nothing in the time it has to begin"
+          return .enough
+        }
         for event in events {
           if event.id != nil, isOpened {
             log.append(event)

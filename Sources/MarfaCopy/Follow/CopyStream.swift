@@ -87,6 +87,10 @@ extension ServerConnection {
     } catch {
       if let failure { throw failure }
       if let refused { throw refusal(Answer(refused)) }
+      // No byte in the time a stream has to begin is silence like any later one (EV16.2, D17.3).
+      if case .timedOut(let why) = error {
+        throw MarfaError(.streamIncomplete, "the event stream of \(origin) did not begin: \(why)")
+      }
       throw self.failure(error)
     }
     if let failure { throw failure }
@@ -126,7 +130,7 @@ extension ServerConnection {
           return .enough
         }
       } catch {
-        guard error.code == .network else { throw error }
+        guard error.code == .network || error.code == .streamIncomplete else { throw error }
         last = error
       }
       if let marker { return marker }

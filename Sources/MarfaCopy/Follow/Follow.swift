@@ -5,23 +5,34 @@ extension WorkingCopy {
   /// each that changed the copy told after its transaction; a stream that ends, drops or falls silent is opened again.
   /// - Parameters:
   ///   - wasUnreachable: whether the caller was last told `server.unreachable` by an earlier follow (D40.15).
+  ///   - drains: whether the queue is drained once each time the server is back (D205.2).
+  ///   - refills: whether a copy whose position the log let go is filled again in place and followed on (D203.10); without,
+  ///     it stays stale and the follow ends.
+  ///   - onDrain: told what each such drain did; one that failed leaves the rest queued for the next return (D205.5).
   ///   - onChange: told each change; `.enough` ends the follow.
   /// - Returns: the report, once told to stop or once `onChange` had enough.
   /// - Throws: what ends it for good: the copy's end, another contract, a redirect, a refusal no wait mends (D40.9).
   package func follow(
-    wasUnreachable: Bool = false, onChange: (CopyChange) -> StreamStep
+    wasUnreachable: Bool = false, drains: Bool = false, refills: Bool = false,
+    onDrain: (Result<DrainReport, MarfaError>) -> Void = { _ in }, onChange: (CopyChange) -> StreamStep
   ) throws(MarfaError) -> FollowReport {
     try requireWriter()
     var report = FollowReport()
-    var loop = FollowLoop(isTold: wasUnreachable)
+    var loop = FollowLoop(isTold: wasUnreachable, owesDrain: drains && wasUnreachable)
     while !stop.isSet, !loop.isDone {
       let opened = context.clock.monotonic
       var failure: MarfaError
       do throws(MarfaError) {
-        failure = try followOnce(&loop, &report, onChange)
+        failure = try followOnce(&loop, &report, onDrain, onChange)
         if loop.isReopening { continue }
       } catch {
         failure = error
+        if refills, error.code == .copyExpired, error.reason == "catchup_too_old" {
+          do throws(MarfaError) {
+            try refill(&loop, onChange)
+            continue
+          } catch { failure = error }
+        }
       }
       loop.asked = []
       if stop.isSet || loop.isDone || failure.code == .canceled { break }
@@ -33,6 +44,7 @@ extension WorkingCopy {
         report.failedOpens += 1
         if !loop.isTold {
           loop.isTold = true
+          loop.owesDrain = drains
           let news = CopyChange(
             event: "server.unreachable", cursor: try store.text(.eventCursor), reason: failure.message)
           if onChange(news) == .enough { break }
@@ -50,6 +62,8 @@ extension WorkingCopy {
   private struct FollowLoop {
     /// Whether the caller knows the server to be out of reach.
     var isTold: Bool
+    /// Whether the queue is to be drained once the server answers.
+    var owesDrain: Bool
     var isDone = false
     /// The stream ended to be opened at once: its two minutes are over, or a catalog must be read.
     var isReopening = false
@@ -61,13 +75,17 @@ extension WorkingCopy {
 
   /// One opening: the root, both catalogs, the stream (D40.6). Returns why it ended.
   private func followOnce(
-    _ loop: inout FollowLoop, _ report: inout FollowReport, _ onChange: (CopyChange) -> StreamStep
+    _ loop: inout FollowLoop, _ report: inout FollowReport, _ onDrain: (Result<DrainReport, MarfaError>) -> Void,
+    _ onChange: (CopyChange) -> StreamStep
   ) throws(MarfaError) -> MarfaError {
     loop.isReopening = false
     loop.wasOpened = false
-    let certificate = try requireCertificate()
+    _ = try requireCertificate()
     guard let slice = try slice() else { throw MarfaError(.noCursor, "the working copy was never filled") }
     try confirmInstance()
+    if loop.owesDrain { drainOnce(&loop, onDrain) }
+    // A drain may have ended the copy.
+    let certificate = try requireCertificate()
     if try refreshCatalogs(view: certificate.view) {
       if onChange(CopyChange(event: "catalog.changed", cursor: certificate.cursor)) == .enough { loop.isDone = true }
     }
@@ -106,5 +124,25 @@ extension WorkingCopy {
     case .live, .closed: return MarfaError(.streamIncomplete, "the event stream was closed")
     case .ended(let why): return MarfaError(.streamIncomplete, why)
     }
+  }
+
+  /// Sends what was queued while the server was away.
+  private func drainOnce(_ loop: inout FollowLoop, _ onDrain: (Result<DrainReport, MarfaError>) -> Void) {
+    loop.owesDrain = false
+    let told: Result<DrainReport, MarfaError>
+    do throws(MarfaError) {
+      guard try queue.unansweredCount() + queue.blockedCount() > 0 else { return }
+      told = .success(try queue.drain())
+    } catch { told = .failure(error) }
+    onDrain(told)
+  }
+
+  /// Fills a stale copy in place, and says so.
+  private func refill(
+    _ loop: inout FollowLoop, _ onChange: (CopyChange) -> StreamStep
+  ) throws(MarfaError) {
+    guard let slice = try slice() else { throw MarfaError(.noCursor, "the working copy was never filled") }
+    let filled = try hydrate(slice, inPlaceOnly: true)
+    if onChange(CopyChange(event: "copy.refreshed", cursor: filled.cursor)) == .enough { loop.isDone = true }
   }
 }

@@ -89,7 +89,7 @@ package struct StreamListener: Sendable {
       } catch { failure = error }
       if stop.isSet { return nil }
       if isOver { return .expired("read_view_changed", "the copy's place in the event stream is gone") }
-      if let failure, !failure.isEnvironmental {
+      if let failure, !failure.isEnvironmental, failure.code != .streamIncomplete {
         onNews(.changed)
         return failure
       }

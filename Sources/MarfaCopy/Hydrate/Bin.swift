@@ -20,7 +20,10 @@ extension WorkingCopy {
     ]
     if let type { query.append(("type", type)) }
     if let cursor { query.append(("cursor", cursor)) }
-    let page = try server.request("GET", "/items", query: query).json()
+    let asked = query
+    let page = try server.bounded { () throws(MarfaError) in
+      try server.request("GET", "/items", query: asked).json()
+    }
     var rows: [Item] = []
     for json in page["data"]?.array ?? [] {
       guard let item = Item(row: json) else { throw MarfaError(.decoding, "a row of the bin could not be read") }
@@ -31,8 +34,15 @@ extension WorkingCopy {
 
   /// Purges an item of the bin for good, at once (D75 to D82): at the version named, else the one held.
   /// - Throws: `not_held`, `validation` with `invalid_transition` outside the bin, `invalid` while a write waits on it,
-  ///   `copy_expired` where another instance answers; the server's refusal or `network`, with everything kept.
-  package func purge(_ id: EntityID, version: Int? = nil) throws(MarfaError) {
+  ///   `copy_expired` where another instance answers, `instance_changed` where it is not the one expected; the server's
+  ///   refusal or `network`, with everything kept.
+  package func purge(
+    _ id: EntityID, version: Int? = nil, expecting expected: EntityID? = nil
+  ) throws(MarfaError) {
+    try server.bounded { () throws(MarfaError) in try purgeNow(id, version, expected) }
+  }
+
+  private func purgeNow(_ id: EntityID, _ version: Int?, _ expected: EntityID?) throws(MarfaError) {
     try requireWriter()
     let shown = try item(id)
     if shown == nil, version == nil { throw MarfaError(.notHeld, "the copy holds no item \(id)") }
@@ -44,6 +54,7 @@ extension WorkingCopy {
     }
     try checkStop()
     let generation = try store.int(.copyGeneration) ?? 0
+    if let expected { try server.require(instance: expected) }
     try confirmInstance()
     var asked = version
     if asked == nil { asked = try serverItem(id)?.version }

@@ -72,10 +72,15 @@ extension WorkingCopy {
   private func fill(
     _ slice: Slice, inPlaceOnly: Bool, again: Bool, _ report: inout HydrateReport
   ) throws(MarfaError) {
-    let head = try readHead()
+    var head = try readHead()
     let stored = (instance: try store.text(.instanceID), view: try store.text(.readView))
     if inPlaceOnly { try requireInPlace(head, stored) }
-    let read = try readCatalogs(view: head.view)
+    var read = try readCatalogs(view: head.view)
+    if !inPlaceOnly, try registerDeclared(read.types, &report) {
+      // What the key may read by its types may have moved with them (D57.8).
+      head = try readHead()
+      read = try readCatalogs(view: head.view)
+    }
     let catalog = Catalog(version: nil, types: read.types, edgeTypes: read.edgeTypes)
     try requireKnown(slice, catalog)
     try requireReach(slice, catalog, view: head.view)

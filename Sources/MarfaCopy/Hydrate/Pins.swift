@@ -136,7 +136,12 @@ extension WorkingCopy {
   package func freshRead(edge id: EntityID) throws(MarfaError) -> Edge? {
     let certificate = try requireCertificate()
     let generation = try store.int(.copyGeneration) ?? 0
-    switch try certified("/edges/\(id)", view: certificate.view) {
+    let answer: Certified
+    do throws(MarfaError) { answer = try certified("/edges/\(id)", view: certificate.view) } catch {
+      guard error.server?.code == "invalid_id" else { throw error }
+      answer = .refused(error)
+    }
+    switch answer {
     case .found(let json):
       guard let edge = json["edge"].flatMap({ Edge($0) }) else {
         throw MarfaError(.decoding, "an edge of the server could not be read")

@@ -16,21 +16,21 @@ struct EdgeCheck {
   /// Refuses an edge the server would refuse.
   /// - Parameter replacing: the edge that moves, which does not stand in its own way.
   func judge(type name: Text, source: EntityID, target: EntityID, replacing: EntityID? = nil) throws(MarfaError) {
+    let (from, to) = (try item(source), try item(target))
+    try isOutOfBin(from)
     guard let type = catalog.edgeTypes[name] else {
       throw .validation("there is no edge type '\(name)'", code: "edge_type_not_found")
     }
     if source == target {
       throw .validation("an item can have no edge to itself", code: "edge_cycle", details: ["edge_type": .string(name)])
     }
-    let (from, to) = (try item(source), try item(target))
-    for end in [from, to] {
-      if let end, end.isTrashed {
-        throw .validation("the item \(end.id) is in the bin", code: "item_not_found", details: ["trashed": true])
-      }
-    }
+    try isOutOfBin(to)
     try admits(from, type.sourceConstraints, type, member: "source_type")
-    try admits(to, type.targetConstraints, type, member: "target_type")
     try nesting(from, type)
+    try admits(to, type.targetConstraints, type, member: "target_type")
+    if type.id == "in-folder", let to, to.state == "revoked" {
+      throw violation("the folder \(to.id) was revoked", "revoked", name, [("target_id", target)])
+    }
     if try between(source, target, name).contains(where: { $0.id != replacing }) {
       throw violation(
         "there is such an edge already", "duplicate", name, [("source_id", source), ("target_id", target)])
@@ -42,6 +42,11 @@ struct EdgeCheck {
       throw violation("the item \(target) has its one '\(name)' already", "cardinality", name, [("target_id", target)])
     }
     try cycle(name, source, target, replacing)
+  }
+
+  private func isOutOfBin(_ end: Item?) throws(MarfaError) {
+    guard let end, end.isTrashed else { return }
+    throw .validation("the item \(end.id) is in the bin", code: "item_not_found", details: ["trashed": true])
   }
 
   private func admits(_ end: Item?, _ constraints: [Text], _ type: EdgeType, member: Text) throws(MarfaError) {

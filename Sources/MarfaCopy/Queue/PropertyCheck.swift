@@ -23,11 +23,12 @@ enum PropertyCheck {
     try names(properties)
   }
 
-  /// A property with an empty name (D61.1), and a whole number the server's number format would not keep digit for digit
+  /// A property with an empty name (D61.1), a text with a NUL anywhere in a value (I9.3), and a whole number the server's number format would not keep digit for digit
   /// (Q55.14).
   static func names(_ properties: JSONObject) throws(MarfaError) {
     for (key, value) in properties.members {
       if key.isEmpty { throw .validation("a property has an empty name") }
+      if holdsNUL(value) { throw refusal(key, "holds a NUL") }
       if !keepsDigits(value) {
         throw refusal(key, "holds a whole number that the server would answer with other digits")
       }
@@ -82,9 +83,10 @@ enum PropertyCheck {
         ? nil : "must be one of \(allowed.map(\.string).joined(separator: ", "))"
     case "number": return value.number.map { $0.double.isFinite } == true ? nil : "must be a number"
     case "integer":
-      guard let number = value.number, let whole = number.int, whole.magnitude <= 9_007_199_254_740_991 else {
-        return "must be a whole number of at most 9007199254740991"
-      }
+      // As the double a server reads it as: 4.00000000000000000001 is whole.
+      guard let number = value.number?.double, number.isFinite, number == number.rounded(),
+        abs(number) <= 9_007_199_254_740_991
+      else { return "must be a whole number of at most 9007199254740991" }
       return nil
     case "boolean": return value.bool == nil ? "must be true or false" : nil
     case "array":
@@ -92,8 +94,8 @@ enum PropertyCheck {
       let most = field.definition["maxItems"]?.int ?? 10_000
       return values.count > most ? "has more than \(most) elements" : nil
     case "object": return value.object == nil ? "must be an object" : nil
-    case "url": return value.text.map(ValueGrammar.isURL) == true ? nil : "must be a URL with its scheme"
-    case "email": return value.text.map(ValueGrammar.isEmail) == true ? nil : "must be an e-mail address"
+    case "url": return value.text.map(isAbsoluteURL) == true ? bounded() : "must be a URL with its scheme"
+    case "email": return value.text.map(ValueGrammar.isEmail) == true ? bounded() : "must be an e-mail address"
     case "date": return value.text.map(ValueGrammar.isDate) == true ? nil : "must be a date such as 2031-02-03"
     case "datetime":
       return value.text.map(ValueGrammar.isDateTime) == true
@@ -102,6 +104,15 @@ enum PropertyCheck {
       return value.text.map(ValueGrammar.isThumbnail) == true ? nil : "must be a small image as a data URI"
     // A kind of a later server: its word, not ours.
     default: return nil
+    }
+  }
+
+  private static func holdsNUL(_ value: JSON) -> Bool {
+    switch value {
+    case .string(let text): text.bytes.contains(0)
+    case .array(let values): values.contains(where: holdsNUL)
+    case .object(let object): object.members.contains { $0.key.bytes.contains(0) || holdsNUL($0.value) }
+    case .null, .bool, .number: false
     }
   }
 

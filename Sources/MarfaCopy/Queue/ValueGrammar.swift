@@ -1,6 +1,6 @@
 import MarfaBase
 
-/// The texts the field kinds `url`, `email`, `date`, `datetime` and `thumbnail` take (T29, I48.1).
+/// The texts the field kinds `email`, `date`, `datetime` and `thumbnail` take (T29, I48.1).
 enum ValueGrammar {
   // MARK: Times
 
@@ -80,50 +80,6 @@ enum ValueGrammar {
 
   private static func isLetter(_ byte: UInt8) -> Bool { (0x61...0x7A).contains(byte | 0x20) }
   private static func isAlphanumeric(_ byte: UInt8) -> Bool { isLetter(byte) || (0x30...0x39).contains(byte) }
-
-  /// An absolute URL as the WHATWG parser reads one: a scheme and, for the special schemes, a host it takes.
-  static func isURL(_ text: Text) -> Bool {
-    guard text.isValidUTF8 else { return false }
-    var bytes = text.bytes[...]
-    while let first = bytes.first, first <= 0x20 { bytes = bytes.dropFirst() }
-    while let last = bytes.last, last <= 0x20 { bytes = bytes.dropLast() }
-    let url = bytes.filter { $0 != 0x09 && $0 != 0x0A && $0 != 0x0D }
-    guard let colon = url.firstIndex(of: UInt8(ascii: ":")), let first = url.first, isLetter(first),
-      url[..<colon].allSatisfy({ isAlphanumeric($0) || "+-.".utf8.contains($0) })
-    else { return false }
-    let scheme = String(decoding: url[..<colon].map { isLetter($0) ? $0 | 0x20 : $0 }, as: UTF8.self)
-    var rest = url[(colon + 1)...]
-    let slash = { (byte: UInt8) in byte == UInt8(ascii: "/") || byte == UInt8(ascii: "\\") }
-    switch scheme {
-    case "http", "https", "ws", "wss", "ftp":
-      rest = rest.drop(while: slash)
-      return isAuthority(
-        rest.prefix { !slash($0) && $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") }, special: true)
-    case "file": return true
-    default:
-      guard rest.starts(with: "//".utf8) else { return true }
-      rest = rest.dropFirst(2)
-      return isAuthority(
-        rest.prefix { $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") }, special: false)
-    }
-  }
-
-  private static func isAuthority(_ authority: ArraySlice<UInt8>, special: Bool) -> Bool {
-    var host = authority
-    if let at = host.lastIndex(of: UInt8(ascii: "@")) { host = host[(at + 1)...] }
-    let end = host.lastIndex(of: UInt8(ascii: "]"))
-    if let colon = host.lastIndex(of: UInt8(ascii: ":")), end.map({ colon > $0 }) ?? true {
-      let port = host[(colon + 1)...]
-      guard port.allSatisfy({ (0x30...0x39).contains($0) }),
-        port.isEmpty || (Int(String(decoding: port, as: UTF8.self)) ?? 65_536) <= 65_535
-      else { return false }
-      host = host[..<colon]
-    }
-    if host.isEmpty { return !special && authority.isEmpty }
-    if host.first == UInt8(ascii: "[") { return host.last == UInt8(ascii: "]") && host.contains(UInt8(ascii: ":")) }
-    let forbidden = Set(" #/:<>?@[\\]^|".utf8)
-    return host.allSatisfy { $0 > 0x20 && $0 != 0x7F && !forbidden.contains($0) }
-  }
 
   // MARK: Thumbnails
 

@@ -10,8 +10,8 @@ import MarfaBase
 package final class WriteQueue {
   let copy: WorkingCopy
   let table: QueueTable
-  /// One drain at a time.
-  let turn = DrainTurn()
+  /// One drain at a time (Q49.1), whichever queue value of the copy asks.
+  var turn: DrainTurn { copy.drainTurn }
   var store: Store { copy.store }
   var context: Context { copy.context }
 

@@ -36,6 +36,8 @@ final class CurlTransfer {
   private(set) var head: HTTPResponse?
   private(set) var isDone = false
   private(set) var failure: TransportError?
+  /// Whether the answer was ended at its headers.
+  private var isCutShort = false
 
   private var options = CurlTransport.Options()
   private var status = 0
@@ -45,6 +47,7 @@ final class CurlTransfer {
   private var list: UnsafeMutablePointer<curl_slist>?
   private var upload: UploadFile?
   private var localSocket: LocalSocket?
+  private var startedAt: UInt64 = 0
   /// When bytes last went out, the answer began, and bytes last came in, on CLOCK_BOOTTIME.
   private var lastSent: UInt64 = 0
   private var answeredAt: UInt64 = 0
@@ -92,6 +95,17 @@ final class CurlTransfer {
   /// first; a stream may not be silent for longer than allowed. libcurl's own low-speed timer would wake an idle stream
   /// once a second.
   func verdict(at now: UInt64) -> Verdict {
+    guard request.wholeTimeout > 0 else { return partVerdict(at: now) }
+    let end = startedAt.addingClamped(request.wholeTimeout)
+    if now >= end {
+      return .late(.timedOut("no whole answer within \(request.wholeTimeout / 1_000_000_000) s"))
+    }
+    let part = partVerdict(at: now)
+    if case .going(let deadline) = part { return .going(deadline: min(deadline, end)) }
+    return part
+  }
+
+  private func partVerdict(at now: UInt64) -> Verdict {
     guard head != nil else {
       let deadline = lastSent.addingClamped(request.answerTimeout)
       return now >= deadline
@@ -127,7 +141,8 @@ final class CurlTransfer {
       fail(.unreachable("this machine's own instance has no address here"))
       return false
     }
-    lastSent = marfa_boottime()
+    startedAt = marfa_boottime()
+    lastSent = startedAt
     set(CURLOPT_URL, request.url)
     set(CURLOPT_PATH_AS_IS, 1)
     set(CURLOPT_NOSIGNAL, 1)
@@ -284,6 +299,10 @@ final class CurlTransfer {
       if head == nil, status >= 200 {
         head = HTTPResponse(status: status, headers: headers)
         answeredAt = lastReceived
+        if case .whole = kind, let head, request.takesBody?(head) == false {
+          isCutShort = true
+          return 0
+        }
       }
     } else if head == nil, let colon = text.firstIndex(of: UInt8(ascii: ":")) {
       let blank: (UInt8) -> Bool = { $0 == 0x20 || $0 == 9 }
@@ -323,7 +342,7 @@ final class CurlTransfer {
   /// Takes libcurl's word for how it ended. What a callback of ours found out says more, and is kept.
   func end(_ code: CURLcode) {
     isDone = true
-    if code == CURLE_OK {
+    if code == CURLE_OK || isCutShort {
       // An answer that came whole although the upload was cut short stands: the server said why.
       failure = nil
       return

@@ -20,6 +20,49 @@ package struct Endpoint: Hashable, Sendable {
   }
 }
 
+/// Why the environment names no server (S2.4).
+package enum EnvironmentError: Error, Hashable, Sendable, CustomStringConvertible {
+  /// One of the two variables stands without the other, which is named.
+  case missing(String)
+  /// The address names no server: the address, without user and query.
+  case notAServer(String)
+
+  /// What is wrong, in words.
+  package var description: String {
+    switch self {
+    case .missing(let name): "\(name) is not set, and the other one is: a server takes its address and a key"
+    case .notAServer(let address): "MARFA_API_URL names no server: \(address)"
+    }
+  }
+}
+
+extension Endpoint {
+  /// The server that `MARFA_API_URL` and `MARFA_API_KEY` name; nil where neither is set (K17.6). Blank counts as not set.
+  /// - Parameter variable: the environment.
+  package static func fromEnvironment(_ variable: (String) -> String?) throws(EnvironmentError) -> Endpoint? {
+    func value(_ name: String) -> String? {
+      guard let text = variable(name), text.utf8.contains(where: { $0 > 0x20 }) else { return nil }
+      return text
+    }
+    let (url, key) = (value("MARFA_API_URL"), value("MARFA_API_KEY"))
+    guard let url else {
+      if key != nil { throw .missing("MARFA_API_URL") }
+      return nil
+    }
+    guard let key else { throw .missing("MARFA_API_KEY") }
+    let isWeb = url.utf8.starts(with: "http://".utf8) || url.utf8.starts(with: "https://".utf8)
+    let authority = url.split(separator: "/", maxSplits: 3, omittingEmptySubsequences: false).dropFirst(2).first ?? ""
+    guard isWeb, isAbsoluteURL(Text(url)), !authority.isEmpty, !authority.contains("@"), !url.contains("?"),
+      !url.contains("#")
+    else {
+      // Never with what may be a password in it.
+      let shown = authority.split(separator: "@").last ?? ""
+      throw .notAServer(isWeb ? "http(s)://\(shown.prefix { $0 != "?" && $0 != "#" })" : "an address of another scheme")
+    }
+    return Endpoint(baseURL: url, credential: key)
+  }
+}
+
 /// Where credentials are kept; the command hands the copy Keyring's.
 package protocol CredentialStore: AnyObject {
   /// The credential kept for an origin, read again; nil where none is.

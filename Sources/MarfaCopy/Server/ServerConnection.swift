@@ -28,6 +28,8 @@ package final class ServerConnection {
   /// Asks requests to end.
   package var stop = StopFlag()
   private var credential: String?
+  /// When a call with a bound of its own is over, on the clock of timers.
+  private var deadline: UInt64?
   var isRootKnown = false
 
   /// A connection. Nothing is sent yet.
@@ -111,7 +113,17 @@ package final class ServerConnection {
     if case .bytes = body, !headers.contains(where: { $0.name == "Content-Type" }) {
       lines.append(HTTPHeader("Content-Type", "application/json"))
     }
-    return HTTPRequest(method: method, url: endpoint.baseURL + target, headers: lines + headers, body: body)
+    var request = HTTPRequest(method: method, url: endpoint.baseURL + target, headers: lines + headers, body: body)
+    request.takesBody = ServerConnection.isOfThisContract
+    return request
+  }
+
+  /// Whether an answer's body will be read: judged on the headers, as `judged` does, so that a body that never ends is not
+  /// waited for where the answer is refused anyway (D42.3).
+  @Sendable static func isOfThisContract(_ response: HTTPResponse) -> Bool {
+    let named = response.headers.filter { isContract($0.name) }
+    return !(300..<400).contains(response.status) && !named.isEmpty
+      && named.allSatisfy { trimmed($0.value).utf8.elementsEqual(contract.utf8) }
   }
 
   /// The credential requests go under.
@@ -133,8 +145,29 @@ package final class ServerConnection {
     return renewed
   }
 
-  func send(_ request: HTTPRequest) throws(MarfaError) -> HTTPResponse {
+  /// Seconds a call the copy does not answer waits in all, a renewal included (K17.2, D42.10).
+  package static let callSeconds: UInt64 = 20
+
+  /// Runs a call's requests under one bound.
+  /// - Throws: `network` once it is over, and what the call throws.
+  func bounded<Value>(_ call: () throws(MarfaError) -> Value) throws(MarfaError) -> Value {
+    let outer = deadline
+    let own = context.clock.monotonic + ServerConnection.callSeconds * 1_000_000_000
+    deadline = min(outer ?? own, own)
+    defer { deadline = outer }
+    return try call()
+  }
+
+  func send(_ asked: HTTPRequest) throws(MarfaError) -> HTTPResponse {
     if stop.isSet { throw stopped }
+    var request = asked
+    if let deadline {
+      let now = context.clock.monotonic
+      guard now < deadline else {
+        throw failure(.timedOut("no answer within \(ServerConnection.callSeconds) s"))
+      }
+      request.wholeTimeout = deadline - now
+    }
     do throws(TransportError) { return try context.transport.send(request, stop: stop) } catch { throw failure(error) }
   }
 

@@ -87,7 +87,18 @@ extension ServerConnection {
   }
 
   /// What the credential says of itself (K2).
-  package func currentKey() throws(MarfaError) -> JSON { try request("GET", "/keys/current").json() }
+  package func currentKey() throws(MarfaError) -> JSON {
+    try bounded { () throws(MarfaError) in try request("GET", "/keys/current").json() }
+  }
+
+  /// Refuses where another instance than the one a change expects answers; nothing was sent that changes anything (K17.3).
+  func require(instance expected: EntityID) throws(MarfaError) {
+    let root = try root()
+    guard root.instanceID == expected else {
+      throw MarfaError(
+        .instanceChanged, "the instance \(root.instanceID) answers at \(origin), not \(expected); nothing was changed")
+    }
+  }
 }
 
 extension WorkingCopy {

@@ -1,17 +1,28 @@
 import MarfaBase
 
 extension Store {
-  /// The catalog held; the shipped one where no instance's was held yet (D48.1).
+  /// The catalog held, the shipped one where no instance's was held yet (D48.1), and the declared types it lacks.
   package func catalog() throws(MarfaError) -> Catalog {
     if let kept { return kept }
-    let catalog: Catalog
-    if let version = try int(.catalogVersion) {
-      catalog = Catalog(version: version, types: try definitions("item_type"), edgeTypes: try definitions("edge_type"))
-    } else {
-      catalog = try Catalog.shipped()
-    }
+    let held = try heldCatalog()
+    let declared = try declaredTypes().filter { $0["id"]?.text.map { held.types[$0] == nil } ?? false }
+    let catalog =
+      declared.isEmpty
+      ? held
+      : Catalog(
+        version: held.version, types: held.types.values.map(\.definition) + declared,
+        edgeTypes: held.edgeTypes.values.map(\.definition))
     kept = catalog
     return catalog
+  }
+
+  /// The same without what was declared.
+  func heldCatalog() throws(MarfaError) -> Catalog {
+    if let keptHeld { return keptHeld }
+    guard let version = try int(.catalogVersion) else { return try Catalog.shipped() }
+    let held = Catalog(version: version, types: try definitions("item_type"), edgeTypes: try definitions("edge_type"))
+    keptHeld = held
+    return held
   }
 
   private func definitions(_ table: String) throws(MarfaError) -> [JSON] {
@@ -23,7 +34,7 @@ extension Store {
   /// Replaces both catalogs whole (D47.5, D8.3). Returns whether either changed; the version moves exactly then (D49.1).
   @discardableResult
   package func replaceCatalog(types: [JSON], edgeTypes: [JSON]) throws(MarfaError) -> Bool {
-    let before = try catalog()
+    let before = try heldCatalog()
     let after = Catalog(version: (before.version ?? 0) + 1, types: types, edgeTypes: edgeTypes)
     let same =
       before.version != nil && before.types.mapValues(\.definition) == after.types.mapValues(\.definition)
@@ -41,8 +52,8 @@ extension Store {
           "INSERT INTO edge_type (id, definition) VALUES (?, ?)", type.id, Text(bytes: type.definition.write()))
       }
       try set(.catalogVersion, after.version)
-      kept = after
-      changes += 1
+      keptHeld = after
+      forgetCatalog()
       try rereadTitles(from: before, to: after)
       // Which fields are searchable may have changed (D55.3).
       try database.run("INSERT OR IGNORE INTO text_pending (row) SELECT row FROM item")

@@ -12,6 +12,8 @@ package final class Store {
   /// Counts changes to anything the copy shows (F80, F81).
   package internal(set) var changes: Int = 0
   var kept: Catalog?
+  /// The same without declared types.
+  var keptHeld: Catalog?
   var keptMark: Int?
   /// What the store had when a reader last indexed it in memory.
   var readerIndexVersion: Int?
@@ -25,6 +27,7 @@ package final class Store {
     do { return try database.transaction(work) } catch {
       // What was rolled back may have been kept in memory.
       kept = nil
+      keptHeld = nil
       keptMark = nil
       throw MarfaError(any: error)
     }
@@ -78,5 +81,6 @@ package final class Store {
     case itemsExpected = "items_expected"
     case expiredReason = "expired_reason"
     case storeID = "store_id"
+    case declaredTypes = "declared_types"
   }
 }

@@ -189,6 +189,10 @@ private func pairs(_ invocation: Invocation, _ option: String) throws(MarfaError
         program.output.line(ready.url)
       }
     }
-  } catch { throw MarfaError(error) }
+  } catch {
+    guard case .foreign = error else { throw MarfaError(error) }
+    program.output.refusal(MarfaError(error))
+    return 78
+  }
   return answered ? 0 : 1
 }

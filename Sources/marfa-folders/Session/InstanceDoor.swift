@@ -46,6 +46,7 @@ extension MarfaError {
     case .held: self.init(.readingHandle, failure.description)
     case .notReady: self.init(.network, failure.description)
     case .invalid: self.init(.invalid, failure.description)
+    case .foreign: self.init(.wrongSchema, failure.description)
     case .failed: self.init(.io, failure.description)
     case .refused(let status, let code, _):
       let kind: Code =

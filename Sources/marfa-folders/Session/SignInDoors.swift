@@ -92,6 +92,8 @@ struct SignInRequests {
   /// Sends one; an answer of any status that names this contract.
   func send(_ request: HTTPRequest) throws(MarfaError) -> Answer {
     let response: HTTPResponse
+    var request = request
+    request.wholeTimeout = ServerConnection.callSeconds * 1_000_000_000
     do throws(TransportError) {
       response = try session.context.transport.send(request, stop: session.program.stop)
     } catch { throw connection.failure(error) }
