@@ -65,15 +65,20 @@ package final class WorkingCopy {
   /// - Throws: `wrong_schema` where the store is of another build (D41.5), `invalid` where a reader misses a table.
   package static func open(
     database: Database, blobs: any BlobStore, context: Context, role: Role, endpoint: Endpoint?,
-    credentials: (any CredentialStore)?, path: PathBytes = "the store",
+    credentials: (any CredentialStore)?, path: PathBytes = "the store", sharesMemory: Bool = true,
     migrations: [Migration] = Schema.migrations
   ) throws(MarfaError) -> WorkingCopy {
     do {
       try database.execute("PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 5000")
+      // A write-ahead log's index is shared memory, which some file systems have not (ST6). Said before anything is read.
+      if role == .writer, !sharesMemory {
+        try database.execute("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = DELETE")
+      }
       if role == .writer { try Migration.migrate(database, among: migrations) }
       try checkSchema(database, role, path)
       if role == .writer {
-        try database.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -8000")
+        if sharesMemory { try database.execute("PRAGMA journal_mode = WAL") }
+        try database.execute("PRAGMA synchronous = FULL; PRAGMA cache_size = -8000")
         try database.transaction { () throws(SQLiteError) in try Schema.make(in: database) }
       }
     } catch { throw MarfaError(any: error) }

@@ -2,6 +2,7 @@ import FolderSync
 import Glibc
 import MarfaBase
 import MarfaCopy
+import Synchronization
 
 /// What every command stands on: the environment, the output, the terminal and the flag that stops work.
 struct Program: Sendable {
@@ -15,6 +16,8 @@ struct Program: Sendable {
   var stop: StopFlag
   /// What SIGHUP asks for.
   var hangup = Hangup()
+  /// What the folders of one process share (P6.5).
+  var sharing = Sharing()
 
   /// A variable; nil where it is unset, empty or only white space (C2.1).
   func variable(_ name: Text) -> Text? {
@@ -24,6 +27,22 @@ struct Program: Sendable {
 
   /// The version of the program.
   static let version = "0.1.0"
+}
+
+/// What the folders of one process share (P6.5): connections to servers, and the event stream of each.
+final class Sharing: Sendable {
+  let hub = StreamHub()
+  private let kept = Mutex<CurlTransport?>(nil)
+
+  /// The process's way to servers, made once.
+  func transport(_ make: () -> CurlTransport) -> CurlTransport {
+    kept.withLock { kept in
+      if let kept { return kept }
+      let made = make()
+      kept = made
+      return made
+    }
+  }
 }
 
 /// Runs the command line of this process and gives its exit status.

@@ -12,6 +12,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -54,6 +55,13 @@ int marfa_statx(int directory, const char *name, struct marfa_stat *out) {
 }
 
 int marfa_statx_follow(int directory, const char *name, struct marfa_stat *out) { return fill(directory, name, 0, out); }
+
+int64_t marfa_file_system_type(const char *path) {
+  struct statfs found;
+  if (statfs(path, &found) != 0) return -1;
+  /* Some types are negative as the signed long of some machines. */
+  return (int64_t)(uint32_t)found.f_type;
+}
 
 int marfa_renameat2(int from_directory, const char *from, int to_directory, const char *to, unsigned flags) {
   return renameat2(from_directory, from, to_directory, to, flags) == 0 ? 0 : errno;

@@ -84,7 +84,7 @@ package struct HandOver: Sendable {
     do throws(FileError) { ask = try openAsk(in: state, until: end, stop: stop) } catch {
       return try once(in: state, store: store, because: error)
     }
-    guard let ask else { throw refusal(stop) }
+    guard let ask else { throw refusal(stop, state, store) }
     var written: UInt64?
     do throws(MarfaError) {
       while true {
@@ -102,7 +102,7 @@ package struct HandOver: Sendable {
         case .held: break
         }
         guard clock.monotonic < end, scheduler.wait(nanoseconds: HandOver.step, unless: stop) else {
-          throw refusal(stop)
+          throw refusal(stop, state, store)
         }
       }
     } catch {
@@ -151,8 +151,12 @@ package struct HandOver: Sendable {
     }
   }
 
-  private func refusal(_ stop: StopFlag) -> MarfaError {
+  private func refusal(_ stop: StopFlag, _ state: any Directory, _ store: PathBytes) -> MarfaError {
     if stop.isSet { return MarfaError(.canceled, "stopped while waiting for the folder \(root)") }
+    if let who = WriterClaim.owner(in: state, store: store)?.stranger(files) {
+      return MarfaError(
+        .io, "the folder \(root) is worked by \(who); one computer and one user at a time can work a folder")
+    }
     return MarfaError(
       .readingHandle, "the folder \(root) is held by another process, such as a watch, that did not let it go")
   }

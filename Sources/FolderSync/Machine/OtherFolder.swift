@@ -44,7 +44,8 @@ final class OtherFolder {
     if let walk { return walk }
     let lists = engine == nil ? .everything : (facts?.lists ?? .unset).widened
     do throws(FileError) {
-      let walk = try FolderSync.walk(root: root, lists: lists, now: context.clock.now)
+      var walk = try FolderSync.walk(root: root, lists: lists, now: context.clock.now)
+      if engine?.identityLasts == false { for place in walk.files.indices { walk.files[place].status.birth = nil } }
       self.walk = walk
       if let closed = walk.directories.first(where: { $0.flag != Flag.package.rawValue }) {
         miss("\(closed.path) in it cannot be read")

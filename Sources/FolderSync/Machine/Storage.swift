@@ -72,6 +72,34 @@ package struct Storage: Hashable, Sendable {
   }
 }
 
+/// What a file system can be relied on for (ST6).
+package struct StorageTraits: Hashable, Sendable {
+  /// Inodes and birth times stay those of their files: where they do not, identity counts as none (F43.6).
+  package var identityLasts = true
+  /// Processes share memory through a file, as a write-ahead log's index needs.
+  package var sharesMemory = true
+
+  /// Those of a local disk.
+  package init() {}
+
+  /// Those of a cause.
+  package init(_ cause: Storage.Cause?) {
+    switch cause {
+    case .networkFileSystem(let kind): (identityLasts, sharesMemory) = (kind == "ceph", false)
+    case .hostShare(let kind): (identityLasts, sharesMemory) = (kind == "drvfs", false)
+    case .userFileSystem: (identityLasts, sharesMemory) = (false, false)
+    case .cloudService, .cloudSynced, .containerLayer, nil: break
+    }
+  }
+
+  /// Those of a known sync program's own mount, which is no ordinary disk.
+  static let cloudMount: StorageTraits = {
+    var traits = StorageTraits()
+    (traits.identityLasts, traits.sharesMemory) = (false, false)
+    return traits
+  }()
+}
+
 /// One mount of this machine, as a line of `/proc/self/mountinfo` tells it.
 package struct Mount: Hashable, Sendable {
   package var id: UInt64
@@ -108,6 +136,29 @@ package struct Mount: Hashable, Sendable {
         // Of mounts over one point the last one made is seen.
         best.map { $0.point.bytes.count > mount.point.bytes.count } ?? false ? best : mount
       }
+  }
+
+  /// The type a number of `statfs` stands for (ST3's table); nil for a local disk's, and for one that is not known.
+  package static func type(numbered number: UInt64) -> String? {
+    switch number {
+    case 0x6969: "nfs"
+    case 0xFF53_4D42, 0xFE53_4D42: "cifs"
+    case 0x517B: "smbfs"
+    case 0x0102_1997: "9p"
+    case 0x6573_5546: "fuse"
+    case 0x00C3_6400: "ceph"
+    case 0x5346_414F, 0x6B41_4653: "afs"
+    case 0x7375_7245: "coda"
+    case 0x0BD0_0BD0: "lustre"
+    case 0x4750_4653: "gpfs"
+    case 0x564C: "ncpfs"
+    case 0x794C_7630: "overlay"
+    case 0x786F_4256: "vboxsf"
+    case 0xBACB_ACBC: "vmhgfs"
+    case 0x7C7C_6673: "prl_fs"
+    case 0x5346_4846: "wslfs"
+    default: nil
+    }
   }
 
   /// `\040` and its like.

@@ -33,16 +33,56 @@ package struct StorageLook: Sendable {
     }
     // The mount the directory is reached through, which only asking it tells; where it does not answer, the path tells.
     let prefix = Mount.above(root, in: mounts)
-    let asked = bounded(limit) { [files] in ((try? files.openDirectory(root).status()) ?? nil)?.mount }
-    guard let asked else { return told(prefix?.cause(of: root, kernel: kernel) ?? .networkFileSystem(kind: "unknown")) }
-    let mount = mounts.first { $0.id != 0 && $0.id == asked } ?? prefix
-    let own = mount?.cause(of: root, kernel: kernel)
+    guard let asked = asked(root) else {
+      return told(prefix?.cause(of: root, kernel: kernel) ?? .networkFileSystem(kind: "unknown"))
+    }
+    let mount = mounts.first { $0.id != 0 && $0.id == asked.mount } ?? prefix
+    let own = cause(asked, mounts, prefix, root, kernel)
     switch own {
     case .networkFileSystem, .hostShare, .cloudService, .cloudSynced, .userFileSystem: return told(own)
     case .containerLayer, nil: break
     }
     let synced = bounded(limit) { self.syncProgram(of: root, under: mount?.point ?? "/") } ?? nil
     return told(synced ?? own)
+  }
+
+  /// What the file system of a directory can be relied on for (ST6): its mount alone is looked at.
+  package func traits(of root: PathBytes) -> StorageTraits {
+    let mounts = Mount.table(text("/proc/self/mountinfo") ?? [])
+    let kernel = String(decoding: text("/proc/sys/kernel/osrelease") ?? [], as: UTF8.self)
+    let prefix = Mount.above(root, in: mounts)
+    guard let asked = asked(root) else {
+      return StorageTraits(prefix?.cause(of: root, kernel: kernel) ?? .networkFileSystem(kind: "unknown"))
+    }
+    let cause = cause(asked, mounts, prefix, root, kernel)
+    if case .cloudService = cause { return .cloudMount }
+    return StorageTraits(cause)
+  }
+
+  /// What asking a directory told: its mount, and its file system's number where no table of mounts names it.
+  private struct Asked: Sendable {
+    var mount: UInt64
+    var type: UInt64?
+  }
+
+  /// Nil where it does not answer in time.
+  private func asked(_ root: PathBytes) -> Asked? {
+    (bounded(limit) { [files] in
+      ((try? files.openDirectory(root).status()) ?? nil).map {
+        Asked(mount: $0.mount, type: files.typeNumber(of: root))
+      }
+    } ?? nil)
+  }
+
+  /// By the mount a directory is reached through, else the longest mount above it, else the number `statfs` gives (ST3).
+  private func cause(
+    _ asked: Asked, _ mounts: [Mount], _ prefix: Mount?, _ root: PathBytes, _ kernel: String
+  ) -> Storage.Cause? {
+    if let mount = mounts.first(where: { $0.id != 0 && $0.id == asked.mount }) ?? prefix {
+      return mount.cause(of: root, kernel: kernel)
+    }
+    guard let type = asked.type.flatMap(Mount.type(numbered:)) else { return nil }
+    return Mount(id: 0, point: "/", type: type, options: "").cause(of: root, kernel: kernel)
   }
 
   // MARK: Sync programs on an ordinary disk (ST5)

@@ -37,10 +37,14 @@ extension FolderEngine {
       }
       return try store.forgetLanding(at: record.path)
     }
-    guard case .read(let found) = read(record.path, in: root, keeping: false), found.hash == hash else {
-      // The bytes are the former ones, or absent, or a person's own: the landing did not happen, and the binding as it
-      // was before says what they are.
-      return try store.forgetLanding(at: record.path)
+    let found: FileReading
+    switch read(record.path, in: root, keeping: false) {
+    // What cannot be read now tells nothing: the record stays, and with it the file the landing may have displaced.
+    case .failed: return
+    case .gone: return try settleUnlanded(record, hash, root)
+    case .read(let reading):
+      guard reading.hash == hash else { return try settleUnlanded(record, hash, root) }
+      found = reading
     }
     var binding = record.binding
     binding.identity = found.identity(rootDevice: try root.status().device)
@@ -58,13 +62,55 @@ extension FolderEngine {
     try store.forgetLanding(at: record.path)
   }
 
+  /// The bytes are the former ones, or absent, or a person's own: the landing did not happen, and the binding as it was
+  /// before says what they are. Where it did, and its person wrote over it or took it away since, what it displaced stands
+  /// under the temporary name, and may be the only copy of a save of that moment (P1.4).
+  private func settleUnlanded(_ record: LandingRecord, _ hash: ContentHash, _ root: any Directory) throws {
+    if let temporary = record.temporary, let replaces = record.replaces {
+      switch read(temporary, in: root, keeping: false) {
+      case .failed: return
+      case .gone: break
+      case .read(let standing):
+        if standing.hash != hash {
+          return try commit {
+            try store.record(
+              DisplacedFile(path: record.path, temporary: temporary, hash: replaces, landed: hash))
+            try store.forgetLanding(at: record.path)
+          }
+        }
+      }
+    }
+    try store.forgetLanding(at: record.path)
+  }
+
+  /// Temporary files a sweep must leave: they may hold words of the person's.
+  func keptTemporaries() throws -> Set<PathBytes> {
+    Set(try store.displaced().map(\.temporary) + store.landings().compactMap(\.temporary))
+  }
+
   /// Looks at a displaced file again (P1.4). Answers what to tell of it.
   @discardableResult
   func settle(_ file: DisplacedFile, _ landing: Landing) throws -> FlaggedFile? {
     switch landing.settle(file) {
     case .waits: return nil
-    case .gone, .putBack:
+    case .gone:
       try store.forgetDisplaced(file.temporary)
+      return nil
+    case .putBack:
+      // What landed is gone again: the words that stand there are an edit of what the file showed before it, and where they
+      // name no version of their own they must not be read as made on the newer one.
+      try commit {
+        if let item = try store.bindings().first(where: { $0.path == file.path && $0.missingSince == nil })?.item {
+          try store.change(item) { binding in
+            guard let agreed = binding.agreed, let before = binding.earlier.keys.filter({ $0 < agreed }).max() else {
+              return
+            }
+            binding.agreed = before
+            if binding.form == .text { binding.line = before }
+          }
+        }
+        try store.forgetDisplaced(file.temporary)
+      }
       return nil
     case .beside(let path):
       try store.forgetDisplaced(file.temporary)

@@ -61,6 +61,7 @@ extension FolderEngine {
       do {
         _ = try fillWhereNeeded()
         _ = try catchUp()
+        try store.set(.unheard, nil)
       } catch let error as MarfaError where error.isEnvironmental {
         // The copy that is held answers, where there is one (F54.4).
         if try !copy.answers(try facts().slice) { throw error }

@@ -47,6 +47,8 @@ extension PullPass {
     switch action {
     case .none, .remove, .keep: if membership == .held, file.isOnDisk { report.unchanged += 1 }
     case .outside:
+      // What lies on a volume that is not there is told once, by the scan (P2.1).
+      if let binding, case .unmounted = walked.reach(of: binding.path, seen: binding.identity) { return }
       report.outside += 1
       report.flagged.append(
         FlaggedFile(

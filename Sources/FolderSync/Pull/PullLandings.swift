@@ -77,7 +77,8 @@ extension PullPass {
     binding.broughtByHand = false
     binding.readHash = file.hash
     binding.writtenHash = file.hash
-    binding.identity = file.status.identity.map { StoredIdentity($0, rootDevice: rootDevice) }
+    binding.identity =
+      folder.identityLasts ? file.status.identity.map { StoredIdentity($0, rootDevice: rootDevice) } : nil
     binding.seen = SeenStat(file.status, readAt: folder.now)
     bindings[binding.item] = binding
     return binding

@@ -59,7 +59,8 @@ extension PullPass {
       return true
     }
     try? landing.syncDirectories()
-    binding.identity = taken.status.identity.map { StoredIdentity($0, rootDevice: rootDevice) }
+    binding.identity =
+      folder.identityLasts ? taken.status.identity.map { StoredIdentity($0, rootDevice: rootDevice) } : nil
     binding.seen = SeenStat(taken.status, readAt: folder.now)
     let landed = binding
     try folder.commit {

@@ -53,8 +53,7 @@ final class PullPass {
     self.plansOnly = plansOnly
     self.isWatch = isWatch
     landing = folder.landing(in: root)
-    walked = try walk(
-      root: root, lists: facts.lists, now: folder.now, door: folder.context.door, stop: folder.stop)
+    walked = try folder.walked(root, facts, door: folder.context.door)
     rootDevice = walked.rootDevice
     disk = DiskNames(root: root)
     found = Dictionary(walked.files.map { ($0.path, $0.status) }) { first, _ in first }

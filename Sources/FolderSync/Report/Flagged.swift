@@ -36,7 +36,7 @@ public struct FlaggedFile: Hashable, Sendable {
 package enum Flag: String, Sendable {
   case unreadable, encoding, refused, behind, edges, embed, waiting, name, emptied, saved, unguarded, reverted, package,
     gone, size
-  case removal, lost, unwritten, outside, unsuited, absent, retained, lists, empty, search, unmounted
+  case removal, lost, unwritten, outside, unsuited, absent, retained, lists, empty, search, unmounted, restored
   case defaultEdgeRefused = "default_edge_refused"
   case credentialRefused = "credential_refused"
 }

@@ -16,7 +16,12 @@ extension ScanPass {
   /// What an id means that no binding here has (F42, F16).
   /// - Returns: the item whose file it is; nil for a new item, and for one that waits (`waitingFiles`).
   func carried(_ index: Int, _ id: EntityID) throws -> EntityID? {
-    let row = try folder.copy.item(id)
+    var row = try folder.copy.item(id)
+    if row == nil, mode.asksServer, try folder.store.fact(.suspect) != nil {
+      // A restored store does not know which items its files were bound to: the server does (P3.2).
+      if try isRead(id, index, from: nil) { row = try folder.copy.item(id) }
+      if waitingFiles[index] != nil { return nil }
+    }
     if let row, row.isTrashed, !facts.isFileItem(row.type), try restores(id) { return id }
     if let row, !isDocument(row) { return nil }
     let searchHolds = try row != nil && folder.copy.matches(id, facts.search)

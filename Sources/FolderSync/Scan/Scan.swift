@@ -22,6 +22,12 @@ extension FolderEngine {
     try settleLandings(in: root)
     let facts = try facts()
     try requireAnswers(facts)
+    if !asksServer, try store.fact(.unheard) != nil {
+      throw MarfaError(
+        .hydrationIncomplete,
+        "the folder's store is not what it was, so its copy has to catch up before files can be told from items; run push"
+      )
+    }
     let pass = try ScanPass(
       self, facts,
       ScanPass.Mode(quick: quick, asksServer: asksServer, isWatch: isWatch, mayCatchUp: mayCatchUp), root: root)

@@ -139,6 +139,11 @@ extension ScanPass {
     var binding = start
     let file = files[index]
     let fields = FileFields(document, agreed: start.agreed)
+    if let line = fields.line, let was = start.line, line < was, let seen = start.seen,
+      file.status.modified < seen.modified
+    {
+      broughtBack.insert(row.id)
+    }
     let retyped = fields.type.flatMap { $0 == row.type ? nil : $0 }
     if let refused = refusedType(retyped) {
       return try holdRefused(binding, refused, places: places ? row : nil)
@@ -152,6 +157,9 @@ extension ScanPass {
     if !waits, !isNewHere, let line = fields.line, line < row.version, start.earlier[line] == decision.showed.digest,
       start.showed?.digest != decision.showed.digest
     {
+      if try folder.store.fact(.suspect) != nil {
+        return try waitWithOlder(index, start, line, places: places ? row : nil)
+      }
       return try giveUp(index, binding, line, places: places ? row : nil)
     }
     if let reason = localRefusal(
@@ -208,11 +216,26 @@ extension ScanPass {
     binding.seen = SeenStat(files[index].status, readAt: folder.now)
     binding.hold = nil
     report.unchanged += 1
+    reverted.insert(binding.item)
     report.flagged.append(
       FlaggedFile(
         binding.path, .reverted,
         "an older text of it (version \(line)) was put back and lost to the newer one; `history` shows and restores it")
     )
+    let saved = binding
+    try group { [self] in try record(saved, placing: row) }
+  }
+
+  /// In a store that was restored the older text may be the only one left: it waits as a large removal does (P3.2).
+  private func waitWithOlder(_ index: Int, _ start: Binding, _ line: Int, places row: Item?) throws {
+    var binding = start
+    binding.path = files[index].path
+    binding.missingSince = nil
+    binding.identity = identity(of: files[index])
+    binding.hold = Hold(
+      .removal, "an older text of it (version \(line)) waits: `confirm` or `restore` writes the newer one")
+    binding.heldHash = files[index].hash
+    older.insert(binding.item)
     let saved = binding
     try group { [self] in try record(saved, placing: row) }
   }
@@ -231,6 +254,32 @@ extension ScanPass {
 
   /// A tag or property name the server would refuse holds the whole file (F55).
   func localRefusal(tags: Set<Text>, added: [Text], before: Int, line: [Text], properties: JSONObject?) -> String? {
+    facts.refusal(tags: tags, added: added, before: before, line: line, properties: properties)
+  }
+
+  /// The bytes found at a path.
+  fileprivate func hash(at path: PathBytes) -> ContentHash? { files.first { $0.path == path }?.hash }
+
+  /// Keeps, for `status`, that a new file was refused, and by which bytes (F53).
+  func refuseNew(_ index: Int, _ reason: String) {
+    report.flagged.append(FlaggedFile(files[index].path, .refused, reason))
+    if let hash = files[index].hash { refusedFiles[files[index].path] = RefusedFile(hash: hash, reason: reason) }
+  }
+}
+
+extension PassFacts {
+  /// Why a new document would be refused before anything is queued, as far as its lines alone tell it (F9.5, F55).
+  func refusal(ofNew document: Document) -> String? {
+    let fields = FileFields(document, agreed: nil)
+    if let reason = refusal(ofType: fields.type) { return reason }
+    let tags = fields.tags ?? Set(settings.defaults.tags)
+    return refusal(
+      tags: tags, added: tags.sorted(), before: 0, line: fields.tagList.isEmpty ? tags.sorted() : fields.tagList,
+      properties: fields.properties)
+  }
+
+  /// Why a file's tags or its properties' names would be refused (F55); nil where they would not.
+  func refusal(tags: Set<Text>, added: [Text], before: Int, line: [Text], properties: JSONObject?) -> String? {
     for tag in added {
       let place = line.firstIndex(of: tag) ?? 0
       if tag.trimmedOfSpace.isEmpty { return "validation_error: tags[\(place)] is empty" }
@@ -244,19 +293,24 @@ extension ScanPass {
     }
     return nil
   }
+}
 
+extension ScanPass {
   /// Holds a file whole: none of its writes is queued, its bytes and its record stay (F53, F55.1).
   private func holdRefused(_ binding: Binding, _ reason: String, places row: Item?) throws {
     report.flagged.append(FlaggedFile(binding.path, .refused, reason))
     var held = binding
     held.hold = Hold(.refused, reason)
-    try group { [self] in try record(held, placing: row) }
+    held.heldHash = hash(at: binding.path)
+    let kept = held
+    try group { [self] in try record(kept, placing: row) }
   }
 
-  private func refuse(_ binding: Binding, _ reason: String, places row: Item?) throws {
+  func refuse(_ binding: Binding, _ reason: String, places row: Item?) throws {
     report.flagged.append(FlaggedFile(binding.path, .refused, reason))
     var held = binding
     held.hold = Hold(.refused, reason)
+    held.heldHash = hash(at: binding.path)
     try record(held, placing: row)
   }
 }

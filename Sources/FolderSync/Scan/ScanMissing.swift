@@ -15,26 +15,39 @@ extension ScanPass {
       case .looked: missing.append(binding)
       case .leftOut, .unreadable:
         report.unreached += 1
-      case .unmounted(let reason):
+      case .unmounted(let directory, let reason):
         report.unreached += 1
-        report.flagged.append(FlaggedFile(binding.path, .unmounted, reason))
+        // Said once for all that lies there (P2.1).
+        let told = FlaggedFile(directory, .unmounted, reason)
+        if !report.directories.contains(told) { report.directories.append(told) }
       }
     }
     missing += emptied.values.map(\.binding).sorted { $0.path < $1.path }
     report.missing = missing.count
-    guard !missing.isEmpty else {
+    try noteMounts()
+    try noteBackup(missing)
+    let suspect = try folder.store.fact(.suspect)
+    if let suspect {
+      report.flagged.append(FlaggedFile(RootIdentity.storePath, .restored, suspect.string))
+    }
+    guard !missing.isEmpty || !older.isEmpty else {
       try folder.store.setPaused(.disk, [:])
+      // Nothing waits for it: a restored store is one like any other now.
+      if suspect != nil, walked.isComplete, report.unreached == 0 { try folder.store.set(.suspect, nil) }
       return
     }
     guard walked.isComplete else { return }
 
     let settings = facts.settings
     // What a version-control program takes away for a moment waits as it is (P2.2).
-    var versions = VersionControl(root: root, now: folder.now)
+    var versions = VersionControl(root: folder.root, files: folder.context.files, now: folder.now)
     let held = Set(missing.filter { versions.isAtWork(above: $0.path) }.map(\.item))
-    let large = isLargeRemoval(
-      missing.count - held.count, ofBound: bindings.count, files: settings.removalThreshold.files,
-      fraction: settings.removalThreshold.fraction)
+    // Of a store that is not what it was, each missing file may be one it never knew to be deleted (P3.2).
+    let large =
+      suspect != nil
+      || isLargeRemoval(
+        missing.count - held.count, ofBound: bindings.count, files: settings.removalThreshold.files,
+        fraction: settings.removalThreshold.fraction)
     for binding in missing where !held.contains(binding.item) {
       try folder.checkStop()
       // A grace that began before the machine slept or its clock was set begins again; so does one that begins in the
@@ -59,8 +72,9 @@ extension ScanPass {
       if let file = emptied[binding.item] { try sendEmptied(file) } else { try settle(binding) }
     }
     if large {
-      report.paused = missing.count - held.count
+      report.paused = missing.count - held.count + older.count
       var paused: [EntityID: Bool] = [:]
+      for item in older { paused[item] = false }
       for binding in missing where !held.contains(binding.item) {
         paused[binding.item] = try folder.copy.isPurged(binding.item)
       }
@@ -69,6 +83,31 @@ extension ScanPass {
       try folder.store.setPaused(.disk, [:])
     }
     try flush()
+  }
+
+  /// Keeps what is mounted now, for the next scan to compare with (P2.1).
+  private func noteMounts() throws {
+    guard walked.isComplete else { return }
+    var above: Set<PathBytes> = []
+    for binding in bindings.values where !present.contains(binding.item) {
+      var directory = binding.path.parent
+      while !directory.isEmpty, above.insert(directory).inserted { directory = directory.parent }
+    }
+    let kept = walked.mountsToKeep { above.contains($0) }
+    if try folder.store.mounts() != kept { try folder.store.setMounts(kept) }
+  }
+
+  /// Older texts that came back in one pass with files going missing: a directory put back from a backup. What is missing
+  /// may be younger than the backup, so it waits (P3.2).
+  private func noteBackup(_ missing: [Binding]) throws {
+    let older = reverted.union(broughtBack)
+    guard !older.isEmpty, missing.contains(where: { $0.missingSince == nil }), walked.isComplete,
+      try folder.store.fact(.suspect) == nil
+    else { return }
+    let words =
+      "older texts of \(older.count) files came back while \(missing.count) files went missing, as when a directory is "
+      + "put back from a backup; what is missing waits for `confirm` or `restore`"
+    try folder.store.set(.suspect, Text(words))
   }
 
   /// Settles one missing file whose grace is past.

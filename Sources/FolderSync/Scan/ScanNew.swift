@@ -28,10 +28,7 @@ extension ScanPass {
     let file = files[index]
     let defaults = facts.settings.defaults
     let fields = FileFields(document, agreed: nil)
-    if let reason = refusedType(fields.type) {
-      report.flagged.append(FlaggedFile(file.path, .refused, reason))
-      return
-    }
+    if let reason = refusedType(fields.type) { return refuseNew(index, reason) }
     let type = fields.type ?? facts.newDocumentType
     let titleField = facts.titleField(of: type)
     let bodyField = facts.bodyField(of: type)
@@ -50,8 +47,7 @@ extension ScanPass {
       tags: tags, added: tags.sorted(), before: 0, line: fields.tagList.isEmpty ? tags.sorted() : fields.tagList,
       properties: properties)
     {
-      report.flagged.append(FlaggedFile(file.path, .refused, reason))
-      return
+      return refuseNew(index, reason)
     }
 
     let id = folder.context.ids.next()
@@ -94,7 +90,7 @@ extension ScanPass {
       } catch let error as MarfaError where error.isLocalRefusal {
         report.created -= 1
         if lost != nil { report.requeued -= 1 }
-        report.flagged.append(FlaggedFile(file.path, .refused, error.refusalReason))
+        refuseNew(index, error.refusalReason)
         unmade.insert(id)
       }
     }
@@ -158,7 +154,7 @@ extension ScanPass {
         }
       } catch let error as MarfaError where error.isLocalRefusal {
         report.created -= 1
-        report.flagged.append(FlaggedFile(file.path, .refused, error.refusalReason))
+        refuseNew(index, error.refusalReason)
         unmade.insert(id)
       } catch let error as FileError {
         report.created -= 1
@@ -221,7 +217,8 @@ extension ScanPass {
           try record(planned, placing: places ? row : nil)
         }
       } catch let error as MarfaError where error.isLocalRefusal {
-        report.flagged.append(FlaggedFile(file.path, .refused, error.refusalReason))
+        if uploads || properties["executable"] != nil { report.updated -= 1 }
+        try refuse(start, error.refusalReason, places: places ? row : nil)
       } catch let error as FileError {
         report.flagged.append(FlaggedFile(file.path, .unreadable, "it cannot be read: \(error.reason)"))
       }

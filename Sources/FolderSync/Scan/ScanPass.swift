@@ -40,6 +40,14 @@ final class ScanPass {
   var arrived: [EntityID: Arrival] = [:]
   /// Documents that lost every byte.
   var emptied: [EntityID: Emptied] = [:]
+  /// Items an older text of which was put back in this pass (P3.3).
+  var reverted: Set<EntityID> = []
+  /// Items whose file went back to an older version line and an older time, as a backup's does and no editor's.
+  var broughtBack: Set<EntityID> = []
+  /// Those that wait, since the store is not what it was (P3.2).
+  var older: Set<EntityID> = []
+  /// New files the local checks refused, with their bytes and the reason.
+  var refusedFiles: [PathBytes: RefusedFile] = [:]
   private var lookedInto: OtherFolders?
 
   init(_ folder: FolderEngine, _ facts: PassFacts, _ mode: Mode, root: any Directory) throws {
@@ -47,16 +55,15 @@ final class ScanPass {
     self.facts = facts
     self.mode = mode
     self.root = root
-    walked = try walk(
-      root: root, lists: facts.lists, now: folder.now, door: folder.context.door, stop: folder.stop)
+    walked = try folder.walked(root, facts, door: folder.context.door)
     rootDevice = walked.rootDevice
   }
 
   /// Runs it. What it queued is committed even where it throws later.
   func run() throws -> FolderScan {
     try folder.checkStop()
-    let displaced = Set(try folder.store.displaced().map(\.temporary))
-    sweepTemporaries(walked.temporaries, below: root, files: folder.context.files, keeping: displaced)
+    sweepTemporaries(
+      walked.temporaries, below: root, files: folder.context.files, keeping: try folder.keptTemporaries())
     report.registry = try folder.relist()
     report.directories = walked.directories
     report.secrets = walked.secrets.map(\.description)
@@ -75,6 +82,7 @@ final class ScanPass {
     try decideAllEdges()
     try flush()
     try folder.store.set(.listed, "yes")
+    try folder.store.setRefusedFiles(refusedFiles)
     try folder.store.forgetTrashedThatLeft()
     try folder.store.setWaitingFiles(
       Dictionary(waitingFiles.map { (files[$0.key].path, $0.value) }) { first, _ in first })
@@ -99,6 +107,7 @@ final class ScanPass {
   var heldNames: [PathBytes: PathBytes] = [:]
 
   private func finishCounts() {
+    report.skipped += walked.placeholders
     report.flagged.sort { ($0.path, $0.flag) < ($1.path, $1.flag) }
     report.embeds.sort { ($0.path, $0.reason) < ($1.path, $1.reason) }
     report.warnings.sort { $0.path < $1.path }

@@ -170,3 +170,12 @@ package struct TemporaryName: Hashable, Sendable {
     start = parts.count == 2 ? UInt64(String(decoding: parts[0], as: UTF8.self)) : nil
   }
 }
+
+extension BuiltInNames {
+  /// The name of the file a sync program's placeholder stands in for: Nextcloud's `NAME.nextcloud` (ST6).
+  package static func placeheld(_ name: PathBytes) -> PathBytes? {
+    let ending = Array(".nextcloud".utf8)
+    guard name.bytes.count > ending.count, name.bytes.suffix(ending.count).elementsEqual(ending) else { return nil }
+    return PathBytes(bytes: Array(name.bytes.dropLast(ending.count)))
+  }
+}

@@ -186,6 +186,8 @@ package struct Binding: Hashable, Sendable {
   /// What the item showed when the file was first missed: what changes it after that takes the delete back (F21.4).
   package var missed: Showed?
   package var hold: Hold?
+  /// The bytes that a hold of the local checks, or of an older text, is of: others are for the next scan to read.
+  package var heldHash: ContentHash?
   package var unmatched = false
   /// The bytes hold what the row does not: the next scan sends them as read at this version (F39).
   package var setAside: Int?

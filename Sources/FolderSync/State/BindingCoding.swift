@@ -27,6 +27,7 @@ extension Binding {
     if !filled.isEmpty { object["filled"] = .object(filled) }
     if broughtByHand { object["brought"] = true }
     if let missed { object["missed"] = missed.json }
+    if hold != nil, let heldHash { object["held"] = .string(heldHash.hex) }
     return .object(object)
   }
 
@@ -75,6 +76,7 @@ extension Binding {
     linesOwed = one("lines_owed", \.bool) ?? false
     broughtByHand = one("brought", \.bool) ?? false
     missed = one("missed") { Showed(json: $0) }
+    heldHash = one("held") { $0.text.flatMap { ContentHash($0) } }
     refusals = all("refusals") { FileRefusal(json: $0) }
     return isWhole
   }

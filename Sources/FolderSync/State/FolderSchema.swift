@@ -97,6 +97,15 @@ enum FolderSchema {
       row TEXT NOT NULL
     ) WITHOUT ROWID;
 
+    -- What the store was when it was last worked (P3.2).
+    CREATE TABLE IF NOT EXISTS store_seal (
+      one INTEGER PRIMARY KEY CHECK (one = 1),
+      machine TEXT,
+      inode TEXT NOT NULL,
+      birth INTEGER,
+      count INTEGER NOT NULL
+    );
+
     -- The last passes (N6.3): no bodies, no keys.
     CREATE TABLE IF NOT EXISTS pass_log (
       id INTEGER PRIMARY KEY,

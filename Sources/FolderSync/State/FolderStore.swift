@@ -59,6 +59,14 @@ package final class FolderStore {
     case elsewhere
     /// Files whose item could not be read yet (F42.1): JSON of path and reason.
     case waiting
+    /// Directories something was mounted at (P2.1): JSON of paths.
+    case mounts
+    /// Files whose create the local checks refused, by path: the bytes they had and why (F53).
+    case refusedFiles = "refused_files"
+    /// What was found of a store that is not what it was (P3.2), until what waits for it is settled.
+    case suspect
+    /// Such a store has not caught up yet: nothing is scanned before.
+    case unheard
     /// The key's id and its `in-folder` grant as last read (F19.23).
     case keyID = "key_id"
     case keyGrant = "key_grant"

@@ -72,10 +72,12 @@ extension Folders {
     defer { hold.release() }
     try StateDirectory.prepareStore(below: root, context.files)
     let database = try door.database(root, .create)
+    let traits = traits(root)
     making.database = database
     let copy = try WorkingCopy.open(
       database: database, blobs: try door.blobs(root), context: context, role: .writer, endpoint: endpoint,
-      credentials: credentials, path: root.appending(stateDirectoryName).appending(storeName))
+      credentials: credentials, path: root.appending(stateDirectoryName).appending(storeName),
+      sharesMemory: traits.sharesMemory)
     copy.stop = stop
     let store = try FolderStore(database, writer: true)
     let bound = try store.folderID
@@ -90,7 +92,8 @@ extension Folders {
 
     let folder = FolderEngine(
       root: root, copy: copy, store: store, folderID: id,
-      identity: try RootIdentity(root, files: context.files), stop: stop)
+      identity: try RootIdentity(root, files: context.files, identityLasts: traits.identityLasts), stop: stop)
+    folder.identityLasts = traits.identityLasts
     folder.registry = registry
     folder.openOther = opensOthers()
     try folder.commit {

@@ -18,12 +18,17 @@ package final class FolderEngine {
   var keepsPermissions: Bool?
   /// Reads of the calling key within this pass.
   var key: CallingKey?
+  /// Whether inodes and birth times last where the folder lies (ST6).
+  var identityLasts = true
   /// A watch that is running (F1.7).
   var keepsSlice = false
   /// Documents a watch found being written to: when it first was without a break, and when it last was taken so (P1.2).
   var beingWritten: [PathBytes: (since: UInt64, taken: UInt64)] = [:]
   /// The directory as the last quiet pass found it.
   var quietDirectory: QuietDirectory?
+  /// Who counts this store's changes (P3.2), and how many there were when they were last counted.
+  var sealKeeper: SealKeeper?
+  var sealedChanges: Int64 = 0
   /// The machine's list of folders; nil where there is none.
   package var registry: Registry?
   /// The list as the last scan found it.
@@ -97,6 +102,9 @@ package final class FolderEngine {
   }
 
   package func checkStop() throws { try copy.checkStop() }
+
+  /// Counts the changes of a pass that is over (P3.2).
+  package func countChanges() { sealKeeper?.count(self) }
 
   package var now: Timestamp { context.clock.now }
 

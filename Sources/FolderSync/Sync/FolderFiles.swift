@@ -18,7 +18,9 @@ extension FolderEngine {
   /// Reads a file: its digest, and its bytes where asked for.
   func read(_ path: PathBytes, in root: any Directory, keeping: Bool) -> FileRead {
     do throws(FileError) {
-      return .read(try FileReading(path, below: root, keep: keeping ? Self.textLimit : 0))
+      var reading = try FileReading(path, below: root, keep: keeping ? Self.textLimit : 0)
+      if !identityLasts { reading.status.birth = nil }
+      return .read(reading)
     } catch {
       switch error.code {
       case ENOENT, ENOTDIR: return .gone

@@ -42,10 +42,16 @@ package struct Folders {
   package let stop: StopFlag
   /// The user, whose `/run/user` keeps locks where the file system has none (H7).
   package let uid: UInt32
+  /// Shares the event stream among the folders this process watches (P6.5).
+  package var hub: StreamHub?
+  /// Where counts of stores' changes are kept outside them (P3.2): `$XDG_STATE_HOME/marfa-folders`.
+  package var stateHome: PathBytes?
   /// Where a directory is kept, as ST1 tells it.
   package var storage: (PathBytes) -> JSON = { _ in .null }
   /// Whether this machine spares its network or its battery now, so that large uploads wait (P5.3).
   package var spares: @Sendable () -> Bool = { false }
+  /// What the file system of a directory can be relied on for (ST6).
+  package var traits: (PathBytes) -> StorageTraits = { _ in StorageTraits() }
 
   package init(
     context: Context, registry: Registry?, endpoint: Endpoint?, credentials: (any CredentialStore)? = nil,
@@ -123,10 +129,27 @@ package struct Folders {
     case .noFolder:
       throw MarfaError(.invalid, "\(dir) holds no folder; add makes one of it")
     case .unknown:
+      if let other = closedState(look.resolved) { throw other }
       throw MarfaError(
         .invalid,
         "the directory \(dir) cannot be found or read; bring it back, or take it off this computer with `remove`")
     }
+  }
+
+  /// A `.marfa/` that is there and that this user may not enter: another user's folder (P7.5).
+  private func closedState(_ root: PathBytes) -> MarfaError? {
+    do throws(FileError) {
+      let directory = try context.files.openDirectory(root)
+      guard let state = try directory.status(of: stateDirectoryName), state.kind == .directory else { return nil }
+      do throws(FileError) { _ = try directory.directory(stateDirectoryName).status(of: storeName) } catch {
+        guard error.code == EACCES || error.code == EPERM else { return nil }
+        return MarfaError(
+          .io,
+          "the folder \(root) is the user \(ClaimOwner.user(state.owner)?.string ?? String(state.owner))'s, and its state can be entered by "
+            + "that user alone; one user at a time can work a folder")
+      }
+    } catch { return nil }
+    return nil
   }
 
   /// Works a folder under its claim.
@@ -140,7 +163,9 @@ package struct Folders {
     case .noFolder: throw MarfaError(.invalid, "\(dir) holds no folder any more")
     }
     defer { hold.release() }
-    return try logged(try open(root, role: .writer), command, work)
+    let folder = try open(root, role: .writer)
+    defer { folder.countChanges() }
+    return try logged(folder, command, work)
   }
 
   /// Asks for a folder (H2).
@@ -226,22 +251,29 @@ package struct Folders {
   package func open(_ root: PathBytes, role: WorkingCopy.Role) throws -> FolderEngine {
     if role == .writer { try narrow(root) }
     let database = try door.database(root, role == .writer ? .readWrite : .readOnly)
+    let traits = traits(root)
     let copy = try WorkingCopy.open(
       database: database, blobs: try door.blobs(root), context: context, role: role, endpoint: endpoint,
-      credentials: credentials, path: root.appending(stateDirectoryName).appending(storeName))
+      credentials: credentials, path: root.appending(stateDirectoryName).appending(storeName),
+      sharesMemory: traits.sharesMemory)
     let store = try FolderStore(database, writer: role == .writer)
     guard let folder = try store.folderID else {
       throw MarfaError(.invalid, "\(root) holds a store that is bound to no folder; add makes one of it")
     }
     let identity: RootIdentity
-    do throws(FileError) { identity = try RootIdentity(root, files: context.files) } catch { throw MarfaError(error) }
+    do throws(FileError) {
+      identity = try RootIdentity(root, files: context.files, identityLasts: traits.identityLasts)
+    } catch { throw MarfaError(error) }
     let engine = FolderEngine(root: root, copy: copy, store: store, folderID: folder, identity: identity, stop: stop)
     engine.registry = registry
     engine.spares = spares
-    if role == .writer {
-      engine.openOther = opensOthers()
-      store.keepPassedRows(of: copy)
-    }
+    engine.identityLasts = traits.identityLasts
+    guard role == .writer else { return engine }
+    engine.openOther = opensOthers()
+    store.keepPassedRows(of: copy)
+    let keeper = SealKeeper(directory: stateHome, files: context.files)
+    engine.sealKeeper = keeper
+    try keeper.open(engine, identityLasts: traits.identityLasts)
     return engine
   }
 }
@@ -249,7 +281,8 @@ package struct Folders {
 extension Folders {
   /// Opens other folders of this machine to read, without a server.
   func opensOthers() -> (PathBytes) throws -> FolderEngine {
-    let reading = Folders(context: context, registry: registry, endpoint: nil, door: door, stop: stop)
+    var reading = Folders(context: context, registry: registry, endpoint: nil, door: door, stop: stop)
+    reading.traits = traits
     return { root in try reading.open(root, role: .reader) }
   }
 }

@@ -94,6 +94,7 @@ extension FolderEngine {
     // One written at its target is held whole from now on (F11.2).
     if let filled = try fillWhereNeeded() { push.hydrated = filled }
     try settleRow()
+    if try store.fact(.unheard) != nil, try !hears(&push) { return push }
     let quiet = try Quiet.standing(store.database)
     let mark = quiet?.mark ?? context.ids.next().text
     if quiet == nil { try Quiet.begin(store.database, mark: mark) }
@@ -148,6 +149,23 @@ extension FolderEngine {
     }
     if quiet == nil { try keepQuiet(push, mark: mark) }
     return push
+  }
+
+  /// A store that was restored catches up before its first scan, and scans nothing while it cannot (P3.2): of what it does
+  /// not know it could make everything anew. Answers whether it has.
+  private func hears(_ push: inout FolderPush) throws -> Bool {
+    do throws(MarfaError) { push.catchUp = try catchUp() } catch {
+      guard error.isEnvironmental else { throw error }
+      push.catchUp.failed = error
+      let found = try store.fact(.suspect)?.string ?? ""
+      push.scan.flagged = [
+        FlaggedFile(RootIdentity.storePath, .restored, "\(found). Nothing is scanned before the server was asked")
+      ]
+      push.pull = FolderPull()
+      return false
+    }
+    try store.set(.unheard, nil)
+    return true
   }
 
   /// Names the files of conflicted copies, which a pull may have written since (F72.1).

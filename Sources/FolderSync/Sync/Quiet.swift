@@ -99,7 +99,7 @@ extension FolderEngine {
     let facts = try facts()
     guard try copy.answers(facts.slice), beingWritten.isEmpty else { return nil }
     let root = try openRoot()
-    let walked = try walk(root: root, lists: facts.lists, now: now, door: context.door, stop: stop)
+    let walked = try walked(root, facts, door: context.door)
     guard walked.isPlain else { return nil }
     if try relist() != nil { return nil }
     if quick, let quietDirectory, quietDirectory.mark == quiet.mark, quietDirectory.files == walked.files {
@@ -160,7 +160,7 @@ extension FolderEngine {
       try store.owesNothing()
     else { return }
     let facts = try facts()
-    let walked = try walk(root: try openRoot(), lists: facts.lists, now: now, door: context.door, stop: stop)
+    let walked = try walked(try openRoot(), facts, door: context.door)
     let bound = try store.boundFiles()
     guard walked.isPlain, bound.count == push.scan.unchanged else { return }
     var others = ContentHasher()

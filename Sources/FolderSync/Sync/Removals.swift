@@ -13,11 +13,16 @@ extension FolderEngine {
     }
     let disk = try store.paused(.disk)
     let pull = try store.paused(.pull)
-    guard !disk.isEmpty || !pull.isEmpty else { return report }
+    guard !disk.isEmpty || !pull.isEmpty else {
+      try store.set(.suspect, nil)
+      return report
+    }
     let facts = try facts()
     try requireAnswers(facts)
     try settleLandings(in: root)
-    let walked = try walk(root: root, lists: facts.lists, now: now, stop: stop)
+    let walked = try walked(root, facts)
+    // A walk that was stopped did not look everywhere: what it did not meet is not missing.
+    try checkStop()
     let found = Set(walked.files.map(\.path))
     let others = try OtherFolders(self, registry: try relist())
     for item in disk.keys.sorted() {
@@ -30,6 +35,7 @@ extension FolderEngine {
         }
         continue
       }
+      if try releaseOlder(item) { continue }
       guard let binding = try store.binding(of: item), !found.contains(binding.path),
         case .looked = walked.reach(of: binding.path, seen: binding.identity)
       else { continue }
@@ -55,6 +61,7 @@ extension FolderEngine {
     let pass = try PullPass(self, facts, root: root)
     report.removed = try pass.removeConfirmed(Set(pull.keys))
     try commit {
+      try store.set(.suspect, nil)
       try store.setPaused(.disk, [:])
       try store.setPaused(.pull, [:])
     }
@@ -77,7 +84,8 @@ extension FolderEngine {
         _ = landing(in: root).remove(binding.path, holding: hash)
       }
     }
-    let walked = try walk(root: root, lists: facts.lists, now: now, stop: stop)
+    let walked = try walked(root, facts)
+    try checkStop()
     let found = Set(walked.files.map(\.path))
     let pass = try PullPass(self, facts, root: root)
     try pass.prepare()
@@ -97,6 +105,8 @@ extension FolderEngine {
       case .leftOtherwise: break
       }
     }
+    for item in disk.keys { _ = try releaseOlder(item) }
+    try store.set(.suspect, nil)
     for item in paused.keys.sorted() {
       guard let row = try copy.item(item) else { continue }
       let queued: QueuedWrite
@@ -116,6 +126,17 @@ extension FolderEngine {
     }
     report.pull = try pull()
     return report
+  }
+}
+
+extension FolderEngine {
+  /// Lets an older text that waited go: the next scan gives it up for the newer one (P3.2). False where it is none.
+  private func releaseOlder(_ item: EntityID) throws -> Bool {
+    guard let binding = try store.binding(of: item), binding.missingSince == nil, binding.hold?.flag == .removal else {
+      return false
+    }
+    try store.change(item) { $0.hold = nil }
+    return true
   }
 }
 

@@ -12,7 +12,7 @@ extension FolderEngine {
     let pausedPull = try store.paused(.pull)
     status.pausedInPull = pausedPull.count
     let facts = try facts()
-    let walked = try walk(root: root, lists: facts.lists, now: now, stop: stop)
+    let walked = try walked(root, facts, door: context.door)
     let reading = try StatusPass(self, facts, root, walked, pausedPull: pausedPull)
     status.files = try reading.files()
     return status
@@ -29,6 +29,8 @@ private struct StatusPass {
   let pausedDisk: [EntityID: Bool]
   /// Files whose item could not be read yet (F42.1).
   let waiting: [PathBytes: String]
+  /// New files the last scan refused.
+  let refused: [PathBytes: RefusedFile]
   let bindings: [Binding]
   /// Whether a pass found every file in step, and nothing it decided by changed since (`Quiet`): a file that looks as it
   /// did then is as it was.
@@ -48,6 +50,7 @@ private struct StatusPass {
     self.pausedPull = pausedPull
     pausedDisk = try folder.store.paused(.disk)
     waiting = try folder.store.waitingFiles()
+    refused = try folder.store.refusedFiles()
     isQuiet = try Quiet.standing(folder.store.database) != nil
     // A write a crash cut off is read as the next scan will settle it, and recorded nowhere (X15.6, C9.8).
     var settled: [EntityID: Binding] = [:]
@@ -148,7 +151,7 @@ private struct StatusPass {
       entry = removal(file.path, item)
     } else if reading == nil {
       entry = FolderFile(file.path, held: .unreadable, "it cannot be read", item: item)
-    } else if let hold = binding.hold, !changed || hold.flag == .emptied {
+    } else if let hold = binding.hold, !changed || hold.flag == .emptied || reading?.hash == binding.heldHash {
       entry = FolderFile(file.path, held: hold.flag, hold.reason, item: item)
     } else if let refusal = binding.refusals.last {
       let isDefault = refusal.reason.hasPrefix("default edge ")
@@ -184,6 +187,11 @@ private struct StatusPass {
       if file.status.size == 0 {
         return outside(file.path, .empty, "an empty file is not sent")
       }
+      if let refused = refused[file.path], case .read(let reading) = folder.read(file.path, in: root, keeping: false),
+        reading.hash == refused.hash
+      {
+        return FolderFile(file.path, held: .refused, refused.reason)
+      }
       return facts.holds(type: facts.fileType(of: file.path))
         ? FolderFile(file.path, .waiting, waits: [.scan])
         : outside(file.path, .search, "the folder's search holds no type this file would be")
@@ -198,7 +206,9 @@ private struct StatusPass {
     case .read(let document):
       if let reason = waiting[file.path] {
         entry = FolderFile(file.path, held: .waiting, reason)
-      } else if let reason = facts.refusal(ofType: FileFields(document, agreed: nil).type) {
+      } else if let reason = facts.refusal(ofNew: document)
+        ?? refused[file.path].flatMap({ $0.hash == reading.hash ? $0.reason : nil })
+      {
         // Each scan holds it the same way (F9.5), so it waits for the person, not for a scan (N6.1).
         entry = FolderFile(file.path, held: .refused, reason)
       } else {
@@ -230,10 +240,14 @@ private struct StatusPass {
       entry.flag = package?.flag ?? Flag.lists.rawValue
       entry.reason = package?.reason ?? "the folder's lists do not take it"
       return entry
-    case .unreadable(let reason), .unmounted(let reason):
+    case .unreadable(let reason), .unmounted(_, let reason):
       var entry = FolderFile(binding.path, .unreached, item: binding.item)
       let directory = walked.directories.first { PathBytes($0.path).contains(binding.path) }
-      entry.flag = directory?.flag ?? Flag.unmounted.rawValue
+      if case .unreadable = walked.reach(of: binding.path, seen: binding.identity) {
+        entry.flag = directory?.flag ?? Flag.unreadable.rawValue
+      } else {
+        entry.flag = directory?.flag ?? Flag.unmounted.rawValue
+      }
       entry.reason = reason
       return entry
     case .looked: break

@@ -21,10 +21,13 @@ package struct RootIdentity: Sendable {
   /// The store's inode and birth time; never its device, which a remount changes.
   private let inode: UInt64
   private let birth: Int64?
+  /// Where inodes do not last (ST6): the text of the claim that was held then, told by nothing of the file system's.
+  private let claim: [UInt8]?
 
   /// Notes the store below `path`.
   /// - Throws: `FileError` where it can't be looked at.
-  package init(_ path: PathBytes, files: any FileSystem) throws(FileError) {
+  /// - Parameter identityLasts: whether inodes and birth times last there (ST6).
+  package init(_ path: PathBytes, files: any FileSystem, identityLasts: Bool = true) throws(FileError) {
     let store = path.appending(stateDirectoryName).appending(storeName)
     guard let status = try files.status(store), status.kind == .regular else {
       throw FileError(code: ENOENT, operation: "look", path: store)
@@ -32,6 +35,16 @@ package struct RootIdentity: Sendable {
     self.path = path
     inode = status.inode
     birth = status.birth == 0 ? nil : status.birth
+    claim = identityLasts ? nil : RootIdentity.claim(path, files) ?? []
+  }
+
+  /// The text of the claim's lock file; nil where there is none or it is empty.
+  private static func claim(_ path: PathBytes, _ files: any FileSystem) -> [UInt8]? {
+    let lock = PathBytes(bytes: storeName.bytes + Array(".lock".utf8))
+    guard let file = try? files.openDirectory(path.appending(stateDirectoryName)).open(lock),
+      let bytes = try? file.read(limit: 4096), !bytes.isEmpty
+    else { return nil }
+    return bytes
   }
 
   /// Looks again, by path (X11.1, X11.5).
@@ -41,6 +54,13 @@ package struct RootIdentity: Sendable {
       guard let status = try files.status(store) else {
         guard try files.status(path) != nil else { return .gone("the directory \(path) is not there") }
         return .gone("another directory stands at \(path): it holds no folder")
+      }
+      if let claim {
+        // Without a claim of its own (a reader, a lock kept elsewhere) that a store stands there is all there is to tell.
+        guard claim.isEmpty || RootIdentity.claim(path, files) == claim else {
+          return .gone("another directory stands at \(path)")
+        }
+        return .same
       }
       guard status.inode == inode, birth == nil || (status.birth ?? 0) == 0 || status.birth == birth else {
         return .gone("another directory stands at \(path)")

@@ -17,8 +17,8 @@ package enum Reach: Hashable, Sendable {
   case leftOut
   /// It could not be looked at, for this reason (F26.3).
   case unreadable(String)
-  /// Another volume stands on its way than when it was last seen (P2.1).
-  case unmounted(String)
+  /// Another volume stands on its way than when it was last seen (P2.1): at this directory, for this reason.
+  case unmounted(PathBytes, String)
 }
 
 /// What a walk of a folder found.
@@ -37,6 +37,8 @@ package struct WalkResult: Sendable {
   package var rootDevice: UInt64 = 0
   /// Every directory that was read, the root as the empty path.
   package var entered: Set<PathBytes> = []
+  /// How many stand-ins for files that are not downloaded were met (ST6).
+  package var placeholders = 0
   /// Temporary files of landings (X14.3), wherever the walk read.
   package var temporaries: [PathBytes] = []
   /// No directory vanished while it was read: only such a pass may journal (F26.6).
@@ -46,6 +48,10 @@ package struct WalkResult: Sendable {
   var closed: [PathBytes: Reach] = [:]
   /// Directories on another device than the root.
   var devices: [PathBytes: UInt64] = [:]
+  /// Directories another volume, or another part of one, is mounted at.
+  package var mounts: Set<PathBytes> = []
+  /// Those of the last scan: what lay beneath one is not missing while it is not mounted, nor what a new one hides.
+  package var earlierMounts: Set<PathBytes>?
   private let lists: PathLists
 
   init(lists: PathLists) { self.lists = lists }
@@ -59,17 +65,38 @@ package struct WalkResult: Sendable {
       directory = directory.appending(name)
       if let reach = closed[directory] { return reach }
       device = devices[directory]
+      if let earlierMounts, earlierMounts.contains(directory) != mounts.contains(directory) {
+        return lists.takes(path) ? unmounted(directory, isGone: earlierMounts.contains(directory)) : .leftOut
+      }
       if !entered.contains(directory) { break }
     }
     if let reach = closed[path] { return reach }
     if !lists.takes(path) { return .leftOut }
     // Only whether it is the root's own: the number of another volume changes over a remount (X24.1).
     if let seen, (seen.device != nil) != (device != nil) {
-      return .unmounted(
-        device == nil
-          ? "the volume it lies on is not mounted" : "another volume is mounted over its directory")
+      let at = path.components.first.map { PathBytes(bytes: $0.bytes) } ?? path
+      return unmounted(at, isGone: device == nil)
     }
     return .looked
+  }
+
+  private func unmounted(_ directory: PathBytes, isGone: Bool) -> Reach {
+    .unmounted(
+      directory,
+      isGone
+        ? "the volume that was mounted at \(directory) is not there; its files are left alone until it is back"
+        : "another volume is mounted over \(directory); the files it hides are left alone until it is gone")
+  }
+
+  /// The mounts to compare the next scan with: as they are now, but for those at which a bound file is out of reach.
+  /// - Parameter isMissing: whether some bound file beneath a directory was not found.
+  package func mountsToKeep(_ isMissing: (PathBytes) -> Bool) -> Set<PathBytes> {
+    guard let earlierMounts else { return mounts }
+    var kept = mounts
+    for directory in earlierMounts.symmetricDifference(mounts) where isMissing(directory) {
+      if earlierMounts.contains(directory) { kept.insert(directory) } else { kept.remove(directory) }
+    }
+    return kept
   }
 }
 
@@ -86,11 +113,22 @@ package func walk(
   var walker = Walker(lists: lists, now: now, door: door, stop: stop)
   let status = try root.status()
   walker.result.rootDevice = status.device
-  try walker.read(root, at: .empty, device: status.device, isRoot: true)
+  try walker.read(root, at: .empty, Volume(status), isRoot: true)
   walker.result.files.sort { $0.path < $1.path }
   walker.result.secrets.sort()
   walker.result.directories.sort { $0.path.utf8.lexicographicallyPrecedes($1.path.utf8) }
   return walker.result
+}
+
+/// Which volume a directory lies on, and by which mount it is reached.
+private struct Volume {
+  let device: UInt64
+  let mount: UInt64
+
+  init(_ status: FileStatus) {
+    device = status.device
+    mount = status.mount
+  }
 }
 
 private struct Walker {
@@ -109,7 +147,9 @@ private struct Walker {
   }
 
   /// Reads one directory whole before anything of it counts, then the ones below it.
-  mutating func read(_ directory: any Directory, at path: PathBytes, device: UInt64, isRoot: Bool) throws(FileError) {
+  mutating func read(
+    _ directory: any Directory, at path: PathBytes, _ volume: Volume, isRoot: Bool
+  ) throws(FileError) {
     if stop?.isSet == true {
       result.isComplete = false
       return
@@ -124,12 +164,13 @@ private struct Walker {
     for entry in entries { try look(at: entry, in: directory, at: path, names: entries, into: &found) }
     // Only now: one entry that can't be looked at makes the whole directory unreadable (F26.3).
     result.entered.insert(path)
-    if device != result.rootDevice { result.devices[path] = device }
+    if volume.device != result.rootDevice { result.devices[path] = volume.device }
     result.files += found.files
     result.flagged += found.flagged
     result.secrets += found.secrets
     result.temporaries += found.temporaries
-    for name in found.directories { enter(name, of: directory, at: path) }
+    result.placeholders += found.placeholders
+    for name in found.directories { enter(name, of: directory, at: path, volume) }
   }
 
   private struct FoundInDirectory {
@@ -139,6 +180,7 @@ private struct Walker {
     var secrets: [PathBytes] = []
     var temporaries: [PathBytes] = []
     var directories: [PathBytes] = []
+    var placeholders = 0
   }
 
   private mutating func look(
@@ -179,6 +221,15 @@ private struct Walker {
       return
     }
     guard lists.takes(name, in: found.folded) else { return }
+    if let real = BuiltInNames.placeheld(name) {
+      // A sync program's stand-in for a file that is not downloaded is never read as it, nor is the file missing (ST6).
+      found.placeholders += 1
+      let path = parent.appending(real)
+      if !names.contains(where: { $0.name == real }) {
+        result.closed[path] = .unreadable("it is not downloaded: \(name) stands in for it")
+      }
+      return
+    }
     try door.reached(.walk, name, in: directory)
     if status == nil { status = try directory.status(of: name) }
     // Deleted since it was listed, or no file any more: absent.
@@ -203,13 +254,16 @@ private struct Walker {
     return age < 60_000 && age > -60_000
   }
 
-  private mutating func enter(_ name: PathBytes, of parent: any Directory, at parentPath: PathBytes) {
+  private mutating func enter(
+    _ name: PathBytes, of parent: any Directory, at parentPath: PathBytes, _ above: Volume
+  ) {
     let path = parentPath.appending(name)
     do throws(FileError) {
       try door.reached(.walk, name, in: parent)
       let directory = try parent.directory(name)
-      let device = try directory.status().device
-      try read(directory, at: path, device: device, isRoot: false)
+      let volume = Volume(try directory.status())
+      if volume.device != above.device || volume.mount != above.mount { result.mounts.insert(path) }
+      try read(directory, at: path, volume, isRoot: false)
     } catch {
       switch error.code {
       case ENOENT, ENOTDIR, ELOOP:

@@ -19,7 +19,7 @@ extension Folders {
     do throws(FileError) {
       let made = try Waker(clock: context.clock)
       waker = made
-      listening = try ServerListening(context: context, waker: made)
+      listening = try ServerListening(context: context, waker: made, hub: hub)
       let (files, fallback) = (context.files, locks(of: found))
       notifications = try InotifyNotifications(
         root: found, clock: context.clock, onChange: { made.wake() },
@@ -58,6 +58,8 @@ extension Folders {
       context: context, registry: registry, endpoint: endpoint, credentials: credentials, door: door, stop: passStop,
       uid: uid)
     folders.spares = spares
+    folders.stateHome = stateHome
+    folders.traits = traits
     let source = FolderWatchSource(folders: folders, root: root, storage: storage(root), stand: parts.stand)
     try WatchLoop(
       source: source, notifications: parts.notifications, waker: waker, context: context, stop: stop,

@@ -28,6 +28,7 @@ final class HeldFolder: WatchedFolder {
     var outcome = WatchPassOutcome()
     guard let engine else { return outcome }
     memory.beginPass(changes, trusted: trusted)
+    defer { engine.countChanges() }
     do {
       let push = try engine.sync(quick: !reading, isWatch: true)
       if push.scan.rootGone != nil {
@@ -60,8 +61,11 @@ final class HeldFolder: WatchedFolder {
     _ error: MarfaError, _ engine: FolderEngine, _ reading: Bool, in outcome: inout WatchPassOutcome
   ) throws(MarfaError) {
     let now = engine.context.clock.monotonic
+    if error.code != .canceled, let reason = engine.rootGone() { return outcome.rootGone = Self.gone(reason) }
     switch error.code {
     case .canceled: throw error
+    // A disk that does not answer ends no watch (H16): it is looked at again, as a directory that is gone is.
+    case .io: outcome.rootGone = Self.gone("the directory \(engine.root) cannot be read: \(error.message)")
     case .streamIncomplete where error.reason == "local_copy_changed": outcome.copyChanging = error.message
     case .unauthorized, .signedOut:
       // Why the drain stopped is said before the watch ends (F52.5).
@@ -81,6 +85,12 @@ final class HeldFolder: WatchedFolder {
       guard error.isEnvironmental else { throw Self.lost(error, engine) }
       outcome.fillFailed = error
     }
+  }
+
+  private static func gone(_ reason: String) -> (settings: JSON, scan: JSON) {
+    var scan = FolderScan()
+    scan.rootGone = reason
+    return (SettingsFileOutcome().json, scan.json)
   }
 
   /// A redirect, or a success that names no contract (P6.1); another contract is none.

@@ -14,14 +14,18 @@ package final class ServerListening: Sendable {
 
   private let state = Mutex(State())
   private let waker: Waker
+  private let hub: StreamHub?
   private let own: Waker
   private let context: Context
   private let stop = StopFlag()
   private let thread = Mutex<pthread_t?>(nil)
 
   /// Nothing is heard until a place is given.
-  /// - Parameter waker: woken when there is news.
-  package init(context: Context, waker: Waker) throws(FileError) {
+  /// - Parameters:
+  ///   - waker: woken when there is news.
+  ///   - hub: shares the stream with the process's other folders (P6.5).
+  package init(context: Context, waker: Waker, hub: StreamHub? = nil) throws(FileError) {
+    self.hub = hub
     self.context = context
     self.waker = waker
     own = try Waker(clock: context.clock)
@@ -74,16 +78,38 @@ package final class ServerListening: Sendable {
     if let running { pthread_join(running, nil) }
   }
 
+  /// Takes in what was heard, by itself or by the folder that holds the stream for all.
+  func hear(_ news: StreamNews) {
+    state.withLock { state in
+      // Many changes of one burst are one.
+      if news != .changed || state.news.last != .changed { state.news.append(news) }
+    }
+    waker.wake()
+  }
+
+  /// The stream may be this one's to hold now.
+  func lookAgain() { own.wake() }
+
   private func run() {
+    var joined: StreamHub.Key?
+    defer { if let joined { hub?.giveUp(joined, self, leaves: true) } }
     while !stop.isSet {
       guard let place = state.withLock({ $0.place }) else {
         own.wait(until: nil)
         continue
       }
-      _ = StreamListener(context: context, stop: stop).listen(from: place) { news in
-        state.withLock { $0.news.append(news) }
-        waker.wake()
+      let key = StreamHub.Key(place)
+      if let before = joined, before != key { hub?.giveUp(before, self, leaves: true) }
+      joined = key
+      if let hub, !hub.join(key, self) {
+        own.wait(until: nil)
+        continue
       }
+      _ = StreamListener(context: context, stop: stop).listen(from: place) { news in
+        hear(news)
+        hub?.tell(news, key, but: self)
+      }
+      hub?.giveUp(key, self, leaves: false)
       // The place is of no more use: the next pass's catch-up finds out why and gives another.
       state.withLock { if $0.place == place { $0.place = nil } }
     }

@@ -258,6 +258,14 @@ package final class WatchLoop {
 
   // MARK: - Handing over
 
+  /// What became of a try to take the folder back; a disk that does not answer is looked at again (H16).
+  private func openAgain() throws(MarfaError) -> WatchedOpening {
+    do throws(MarfaError) { return try source.open() } catch {
+      guard error.code == .io else { throw error }
+      return .unreadable(reason: error.message)
+    }
+  }
+
   /// Lets the folder go to who asks, and takes it back (H4 to H6, H14). Nil where the watch ends.
   private func handOver(_ folder: any WatchedFolder, until end: UInt64?) throws(MarfaError) -> (any WatchedFolder)? {
     guard let asker = source.namedAsker(stop: stop) else { return folder }
@@ -270,7 +278,7 @@ package final class WatchLoop {
       passStop.clearHandOver()
       guard source.waitUntilNobodyAsks(stop: stop), !stop.isSet else { return nil }
       if let end, clock.monotonic >= end { return nil }
-      var opening = try source.open()
+      var opening = try openAgain()
       let wasPaused = if case .paused = opening { true } else { false }
       if wasPaused {
         guard let over = try waitForPause(opening, until: end) else { return nil }

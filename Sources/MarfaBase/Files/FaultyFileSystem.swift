@@ -106,6 +106,8 @@ public struct FaultyFileSystem: FileSystem {
     return try inner.lockFile(name, in: directory, create: create)
   }
   /// As the inner one's.
+  public func typeNumber(of path: PathBytes) -> UInt64? { inner.typeNumber(of: path) }
+  /// As the inner one's.
   public var writer: (pid: Int32, start: UInt64) { inner.writer }
   /// As the inner one's.
   public func state(ofWriter pid: Int32, start: UInt64?) -> WriterState { inner.state(ofWriter: pid, start: start) }

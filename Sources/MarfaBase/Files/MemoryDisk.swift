@@ -150,7 +150,8 @@ public final class MemoryDisk: Sendable {
   }
 
   /// Mounts an empty volume over a directory, or the volume an `unmount` of it gave.
-  public func mount(_ path: PathBytes, volume: MemoryVolume? = nil) throws(FileError) {
+  /// - Parameter sameDevice: another directory of the same file system is bound there, as `mount --bind` does.
+  public func mount(_ path: PathBytes, volume: MemoryVolume? = nil, sameDevice: Bool = false) throws(FileError) {
     try with { (state) throws(FileError) in
       let parent = try state.directory(at: path.parent)
       guard let covered = state[parent].entries[path.name], state[covered].kind == .directory else {
@@ -161,7 +162,8 @@ public final class MemoryDisk: Sendable {
         root = volume.root
       } else {
         state.lastDevice += 1
-        root = state.make(.directory, mode: 0o755, device: state.lastDevice)
+        root = state.make(.directory, mode: 0o755, device: sameDevice ? state[parent].device : state.lastDevice)
+        if sameDevice { state[root].mount = state.lastDevice }
         state[root].links = 1
       }
       state[root].covers = covered

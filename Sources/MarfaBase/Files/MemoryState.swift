@@ -5,6 +5,8 @@ struct MemoryNode: Sendable {
   var kind: FileKind
   var mode: UInt32
   var device: UInt64
+  /// The mount it is reached through, where that is not told by its device: 0 for the device's own.
+  var mount: UInt64 = 0
   var birth: Int64
   var modified: Int64
   var changed: Int64
@@ -72,6 +74,7 @@ struct MemoryState: Sendable {
   mutating func enter(_ node: UInt64, in directory: UInt64, as name: PathBytes) {
     self[directory].entries[name] = node
     self[node].links += 1
+    self[node].mount = self[directory].mount
     touch(directory)
     self[node].changed = now
   }
@@ -103,7 +106,8 @@ struct MemoryState: Sendable {
     let found = self[node]
     return FileStatus(
       kind: found.kind, mode: found.mode, size: UInt64(found.content.count), modified: found.modified,
-      changed: found.changed, device: found.device, mount: found.device, inode: node,
+      changed: found.changed, device: found.device,
+      mount: found.mount == 0 ? found.device : found.mount, inode: node,
       birth: features.birthTimes ? found.birth : nil, owner: found.owner, group: found.group,
       links: found.links, immutable: found.immutable)
   }
@@ -200,7 +204,9 @@ struct MemoryState: Sendable {
     guard let node = try child(of: from, name, "rename") else { throw failed(ENOENT) }
     let present = try child(of: to, target, "rename")
     // As the kernel does: another volume is told before a permission is asked.
-    guard self[node].device == self[to].device, self[from].device == self[to].device else { throw failed(EXDEV) }
+    guard self[node].device == self[to].device, self[from].device == self[to].device,
+      self[from].mount == self[to].mount
+    else { throw failed(EXDEV) }
     try checkWritable(from, "rename", name)
     try checkWritable(to, "rename", target)
     if self[node].immutable { throw failed(EPERM) }

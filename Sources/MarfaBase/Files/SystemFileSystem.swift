@@ -77,6 +77,12 @@ public struct SystemFileSystem: FileSystem {
     return FileStatus(found)
   }
 
+  /// As `statfs` tells it.
+  public func typeNumber(of path: PathBytes) -> UInt64? {
+    let number = path.withCString { marfa_file_system_type($0) }
+    return number < 0 ? nil : UInt64(number)
+  }
+
   /// Opens a file to lock.
   public func lockFile(_ name: PathBytes, in directory: any Directory, create: Bool) throws(FileError)
     -> (any LockFile)?

@@ -82,6 +82,10 @@ final class Drain {
   /// Writes counted already, so that the end of the pass does not count them again.
   var counted: Set<Int> = []
   private var isFirst = true
+  /// How many more requests the server's limit lets through, as it last said (P6.3); nil where it says none.
+  var rateLeft: Int?
+  /// How long until the limit begins anew, in seconds.
+  var rateWait = 1
 
   struct Attempt {
     var write: QueuedWrite
@@ -187,7 +191,14 @@ final class Drain {
 
   /// Gathers a window of writes that may go, makes them durably `sent` in one commit, then puts them on the wire.
   private func fill(_ pool: any RequestPool) throws(MarfaError) {
-    let width = isFirst ? 1 : Drain.width
+    // Paced by what the limit leaves: none is sent to be refused.
+    let width = isFirst ? 1 : min(Drain.width, rateLeft ?? Drain.width)
+    if width <= 0 {
+      guard inFlight.isEmpty, hasCandidate else { return }
+      unavailable = unavailable ?? "\(copy.server.origin) lets no more requests through for \(rateWait) s"
+      report.takeWait(rateWait)
+      return
+    }
     // Refilled by halves, so that a window shares its commit.
     guard inFlight.count <= width / 2, !inFlight.values.contains(where: \.lane.isAlone) else { return }
     let credential: String

@@ -1,3 +1,4 @@
+import CPosix
 import Glibc
 import MarfaBase
 
@@ -17,16 +18,36 @@ package final class WriterClaim {
   private let file: any LockFile
   /// It lies under `/run/user` (H7): it excludes this machine's processes alone, which the storage warning says.
   package let isFallback: Bool
+  private var isHeld = true
 
   private init(_ file: any LockFile, isFallback: Bool) {
     self.file = file
     self.isFallback = isFallback
   }
 
-  deinit { file.unlock() }
+  /// Says in the lock file who holds it, for messages alone (P7.5): that it is held is the lock.
+  private func sign(_ files: any FileSystem) {
+    try? file.replaceContents(ClaimOwner(here: files).json.write() + [0x0A])
+  }
 
-  /// Drops it. The lock file stays.
-  package func release() { file.unlock() }
+  /// Who the text of a held claim names; nil where it names nobody.
+  package static func owner(
+    in state: any Directory, store: PathBytes = "core.sqlite"
+  ) -> ClaimOwner? {
+    let name = PathBytes(bytes: store.bytes + Array(".lock".utf8))
+    guard let bytes = try? state.open(name).read(limit: 4096), let json = try? JSON(parsing: bytes) else { return nil }
+    return ClaimOwner(json: json)
+  }
+
+  deinit { release() }
+
+  /// Drops it. The lock file stays, empty again (X6).
+  package func release() {
+    guard isHeld else { return }
+    isHeld = false
+    try? file.replaceContents([])
+    file.unlock()
+  }
 
   /// Tries to take it, without waiting.
   /// - Parameters:
@@ -46,7 +67,9 @@ package final class WriterClaim {
         // H8: the path must still lead to the file that was locked.
         let own = try file.status()
         if own.links > 0, let found = try state.status(of: name), found.inode == own.inode {
-          return .taken(WriterClaim(file, isFallback: false))
+          let claim = WriterClaim(file, isFallback: false)
+          claim.sign(files)
+          return .taken(claim)
         }
         file.unlock()
         if try state.status().links == 0 { return .noFolder }
@@ -69,6 +92,69 @@ package final class WriterClaim {
       .io,
       "the file system of \(error.path) has no locks (\(error.reason)), and none can be kept under /run/user: "
         + "a folder there could be worked by two programs at once")
+  }
+}
+
+/// Who holds a claim: the machine, the user, the process (P7.5).
+package struct ClaimOwner: Hashable, Sendable {
+  package var machine: Text?
+  package var host: Text?
+  package var user: Text?
+  package var pid: Int
+  /// Tells one claim from another.
+  package var since: UInt64
+
+  /// This process.
+  init(here files: any FileSystem) {
+    machine = ClaimOwner.machine(files)
+    var name = [CChar](repeating: 0, count: 256)
+    host =
+      gethostname(&name, name.count - 1) == 0
+      ? Text(bytes: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }) : nil
+    user = ClaimOwner.user(geteuid())
+    pid = Int(files.writer.pid)
+    since = marfa_boottime()
+  }
+
+  init?(json: JSON) {
+    guard let pid = json["pid"]?.int else { return nil }
+    machine = json["machine"]?.text
+    host = json["host"]?.text
+    user = json["user"]?.text
+    self.pid = pid
+    since = json["since"]?.text.flatMap { UInt64($0.string) } ?? 0
+  }
+
+  var json: JSON {
+    [
+      "pid": .int(pid), "user": .optional(user), "host": .optional(host), "machine": .optional(machine),
+      "since": .string(Text(String(since))),
+    ]
+  }
+
+  /// Whether it is another computer or another user than this one, in words; nil where it is not, or cannot be told.
+  package func stranger(_ files: any FileSystem) -> String? {
+    if let machine, let own = ClaimOwner.machine(files), machine != own {
+      return "the computer \(host ?? machine)" + (user.map { " (user \($0))" } ?? "")
+    }
+    if let user, let own = ClaimOwner.user(geteuid()), user != own { return "the user \(user)" }
+    return nil
+  }
+
+  /// A user's name, else their number.
+  package static func user(_ id: UInt32) -> Text? {
+    guard let found = getpwuid(id), let name = found.pointee.pw_name else { return Text(String(id)) }
+    return Text(String(cString: name))
+  }
+
+  /// The machine's id; nil where it has none.
+  package static func machine(_ files: any FileSystem) -> Text? {
+    for path in ["/etc/machine-id", "/var/lib/dbus/machine-id"] as [PathBytes] {
+      guard let bytes = try? files.openDirectory(path.parent).open(path.name).read(limit: 256) else { continue }
+      let id = bytes.prefix { $0 > 0x20 }
+      if !id.isEmpty { return Text(bytes: Array(id)) }
+    }
+    return nil
   }
 }
 

@@ -23,6 +23,9 @@ struct FolderWork {
       let sparing = Sparing(session.program, session.context)
       folders.spares = { sparing.isOn }
     }
+    folders.stateHome = session.program.stateHome
+    folders.hub = session.program.sharing.hub
+    folders.traits = { look.traits(of: $0) }
     self.folders = folders
   }
 
@@ -125,6 +128,11 @@ struct FolderWork {
   func scan(_ directory: PathBytes) throws(MarfaError) -> FolderScan { try typed { try folders.scan(directory) } }
   func pull(_ directory: PathBytes) throws(MarfaError) -> FolderPull { try typed { try folders.pull(directory) } }
   func push(_ directory: PathBytes) throws(MarfaError) -> PushResult { try typed { try folders.push(directory) } }
+
+  /// A new store in place of a damaged one.
+  func rebuild(_ directory: PathBytes, following folder: EntityID?) throws(MarfaError) -> RebuiltFolder {
+    try typed { try folders.rebuild(directory, following: folder) }
+  }
 
   /// The last passes, newest last (N6.3).
   func passes(_ directory: PathBytes, last: Int) throws(MarfaError) -> [LoggedPass] {

@@ -11,11 +11,13 @@ extension Program {
     let fault = TestFault.reading(variable("MARFA_TEST_FAULT")?.string, over: SystemFileSystem())
     return Context(
       clock: clock, ids: SystemIds(clock: clock), files: fault.files,
-      transport: CurlTransport(
-        CurlTransport.Options(
-          localSocket: instanceDirectory.map { $0.appending("instance.sock") },
-          authorityFile: variable("MARFA_CA_FILE").map { PathBytes($0) }, desktopProxy: desktopProxy(),
-          userAgent: "marfa-folders/\(Program.version)")),
+      transport: sharing.transport {
+        CurlTransport(
+          CurlTransport.Options(
+            localSocket: instanceDirectory.map { $0.appending("instance.sock") },
+            authorityFile: variable("MARFA_CA_FILE").map { PathBytes($0) }, desktopProxy: desktopProxy(),
+            userAgent: "marfa-folders/\(Program.version)"))
+      },
       scheduler: SystemScheduler(scale: scale), log: SilentLog(), door: fault.door)
   }
 
@@ -35,6 +37,15 @@ extension Program {
 
   /// `$HOME`; nil where it is not set.
   var home: PathBytes? { environment["HOME"].flatMap { $0.isEmpty ? nil : PathBytes($0) } }
+
+  /// Where the counts of this machine's stores are kept (P3.2): `$XDG_STATE_HOME/marfa-folders`, else below
+  /// `$HOME/.local/state`; nil with neither.
+  var stateHome: PathBytes? {
+    if let state = environment["XDG_STATE_HOME"], state.bytes.first == UInt8(ascii: "/") {
+      return PathBytes(state).appending("marfa-folders")
+    }
+    return home?.appending(".local/state/marfa-folders")
+  }
 
   /// Where this machine's own instance keeps its data (N2.1).
   var instanceDirectory: PathBytes? { dataHome?.appending("marfa-folders/instance") }

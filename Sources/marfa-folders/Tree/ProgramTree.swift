@@ -12,7 +12,7 @@ func commandTree() -> Command {
     commands: [addCommand(), pushCommand(), watchCommand()] + folderCommands() + stepCommands() + settingsCommands()
       + [
         diffCommand(), historyCommand(), pauseCommand(), resumeCommand(), logCommand(), conflictsCommand(),
-        doctorCommand(),
+        doctorCommand(), rebuildCommand(),
       ] + signInCommands() + identityCommands() + [
         instanceCommand(), autostartCommand(), uninstallCommand(), deviceCommand(),
       ] + manualCommands())

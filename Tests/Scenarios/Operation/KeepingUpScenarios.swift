@@ -1,7 +1,7 @@
 import FolderSync
 import LocalInstance
 import MarfaBase
-import MarfaCopy
+@testable import MarfaCopy
 import TestSupport
 import Testing
 
@@ -74,21 +74,42 @@ struct KeepingUpScenarios {
     #expect(push.pull?.written == 1 && folder.files() == ["Plan.md"])
   }
 
+  /// How a copy came not to answer.
+  enum Unfilled: String, CaseIterable { case never, cutShort, stale, expired }
+
   @Test(
-    "a copy that cannot answer refuses scan, pull, restore and confirm; a push fills it first",
-    arguments: [false, true])
-  func cannotAnswer(expired: Bool) throws {
+    "F-S298 a copy never filled, cut short, stale or expired refuses scan, pull, restore and confirm; a push fills it first",
+    arguments: Unfilled.allCases)
+  func cannotAnswer(how: Unfilled) throws {
     let bench = try FolderBench()
     try bench.item("Plan")
     let folder = try KeptFolder(bench, KeptFolder.notes(["removal_threshold": ["files": 0, "fraction": 0]]))
-    if expired {
+    var isFilled = false
+    switch how {
+    case .never: break
+    case .cutShort:
+      bench.transport.before = { request in
+        request.url.contains("/edges?") ? .success(HTTPResponse(refusing: 503, "unavailable")) : nil
+      }
+      #expect(refusal { try folder.push() }?.exit == 3)
+      bench.goOnline()
+      #expect(try folder.reading { try $0.copy.hydration() } == .inProgress)
+    case .stale, .expired:
       try folder.push()
       try folder.delete("Plan.md")
       #expect(try folder.push().scan.paused == 1)
-      try expire(folder)
+      isFilled = true
+      if how == .expired {
+        try expire(folder)
+      } else {
+        // The log lets the cursor go.
+        try folder.folders.working(folder.root, "test") { _ = try $0.copy.goStale(minimum: "99") }
+        #expect(try folder.reading { try $0.copy.hydration() } == .stale)
+      }
       #expect(refusal { _ = try folder.confirm() }?.code == .hydrationIncomplete)
     }
     try folder.write("mine.md")
+    let bindings = try folder.reading { try $0.store.bindings() }
     bench.transport.clear()
     for work in [
       { try folder.scan() }, { _ = try folder.folders.pull(folder.root) }, { _ = try folder.restore() },
@@ -96,11 +117,14 @@ struct KeepingUpScenarios {
       #expect(refusal(work)?.code == .hydrationIncomplete)
     }
     #expect(try folder.queue().isEmpty && bench.writes.isEmpty)
+    #expect(try folder.reading { try $0.store.bindings() } == bindings)
+    #expect(folder.files() == ["mine.md"])
+    #expect(try folder.status().files.contains { $0.path == "mine.md" })
     let push = try folder.push()
     #expect(push.hydrated != nil && push.scan.created == 1)
-    #expect(folder.files() == (expired ? ["mine.md"] : ["Plan.md", "mine.md"]))
-    #expect(push.scan.paused == (expired ? 1 : 0))
-    #expect(try bench.titles() == ["Plan", "mine"])
+    #expect(folder.files() == (isFilled ? ["mine.md"] : ["Plan.md", "mine.md"]))
+    #expect(push.scan.paused == (isFilled ? 1 : 0))
+    #expect(try Set(bench.titles()).isSuperset(of: ["Plan", "mine"]))
   }
 
   @Test("F-S299 another instance at the address is refused until a hydrate agrees to it, and every file stays")

@@ -454,7 +454,7 @@ struct MovedScenarios {
   enum Likeness: CaseIterable { case identity, id, bytes, none }
 
   @Test(
-    "F-S314 another program's folder refuses nesting, holds a missing file it has the like of, and keeps its entry",
+    "F-S314 X-S79 another program's folder refuses nesting, holds a missing file it has the like of, and keeps its entry",
     arguments: Likeness.allCases)
   func foreign(_ likeness: Likeness) throws {
     let bench = try FolderBench()
@@ -502,6 +502,9 @@ struct MovedScenarios {
     let kept = try JSON(parsing: after)["folders"]?.array ?? []
     #expect(kept.contains(entry))
     #expect(kept.count == 2)
+    // Past the grace what was deleted is in the bin, what is held is not.
+    for path in ["a", "b"] where likeness == .none { #expect(try bench.titles().contains(path) == false) }
+    #expect(try bench.titles() == held.map { String($0.prefix(1)) })
   }
 
   // MARK: Large removals

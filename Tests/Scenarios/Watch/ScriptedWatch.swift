@@ -36,6 +36,7 @@ final class ScriptedWatch {
   private let start: UInt64
   private let passStop = StopFlag()
   private var failures: [any Error] = []
+  private var asks: [any LockFile] = []
 
   init(_ folder: KeptFolder) {
     self.folder = folder
@@ -85,7 +86,8 @@ final class ScriptedWatch {
   ) {
     var ask: (any LockFile)?
     var claim: WriterClaim?
-    let files = MemoryFileSystem(folder.disk, pid: 9_000 + Int32(script.count))
+    askerPid = 9_000 + Int32(script.count)
+    let files = MemoryFileSystem(folder.disk, pid: askerPid)
     func state() throws -> any Directory { try files.openDirectory(folder.path(".marfa")) }
     at(seconds) { [passStop, wait] in
       let file = try #require(try files.lockFile("core.handover", in: try state(), create: true))
@@ -107,6 +109,25 @@ final class ScriptedWatch {
       claim?.release()
       try ask?.replaceContents([])
       ask?.unlock()
+    }
+  }
+
+  /// The process of the last asker.
+  private(set) var askerPid: Int32 = 0
+
+  /// Another process asks for the folder, and nothing more.
+  func ask(at seconds: Double, _ command: String = "push") {
+    askerPid = 9_000 + Int32(script.count)
+    let files = MemoryFileSystem(folder.disk, pid: askerPid)
+    at(seconds) { [self] in
+      let state = try files.openDirectory(folder.path(".marfa"))
+      let file = try #require(try files.lockFile("core.handover", in: state, create: true))
+      try #require(try file.lock(.exclusive, wait: false))
+      let line: JSON = ["pid": .int(Int(files.writer.pid)), "command": .string(command), "asked_at": ""]
+      try file.replaceContents(line.write())
+      asks.append(file)
+      passStop.set(.handOver)
+      wait.wake()
     }
   }
 

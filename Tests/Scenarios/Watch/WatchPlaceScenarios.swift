@@ -211,7 +211,7 @@ struct WatchPlaceScenarios {
     #expect(watch.count("handed_over") == 1 && watch.count("taken_back") == 1, "\(watch.names)")
   }
 
-  @Test("H-S15 where the file system refuses flock, processes of this machine still exclude and hand over")
+  @Test("H-S15 X-S77 where the file system refuses flock, processes of this machine still exclude and hand over")
   func noLocks() throws {
     let bench = try FolderBench()
     let folder = try filled(bench, ["One.md"])

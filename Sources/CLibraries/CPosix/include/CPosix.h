@@ -21,6 +21,9 @@ struct marfa_stat {
   bool has_btime, immutable;
 };
 
+/// The type number of the file system a path lies on, or -1.
+int64_t marfa_file_system_type(const char *path);
+
 /// statx of `name` relative to `directory` (AT_FDCWD allowed; an empty name is the descriptor itself), never following a
 /// last link. Returns 0 or errno.
 int marfa_statx(int directory, const char *name, struct marfa_stat *out);
