@@ -36,6 +36,8 @@ public final class Instance {
   var incoming: (any ArrivingBlob)?
   /// What the owner decides about sign-ins.
   public var signInPolicy = SignInPolicy()
+  /// Sign-ins that wait for a decision on the page: by user code, or by request.
+  var waitingSignIns: [Text: WaitingSignIn] = [:]
   private var announced = false
   private var isInBatch = false
   var housekeeping: Housekeeping

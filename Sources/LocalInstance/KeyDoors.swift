@@ -78,6 +78,11 @@ extension Instance {
       guard Level(word.text) != nil, !pattern.isEmpty else {
         throw Refusal.invalid(Text("\(name).\(pattern)"), "A level is none, read or write.")
       }
+      // A star stands for everything, or ends a pattern after a dot.
+      let stem = pattern.bytes.suffix(2).elementsEqual(".*".utf8) ? Array(pattern.bytes.dropLast(2)) : pattern.bytes
+      guard pattern == "*" || (!stem.isEmpty && !stem.contains(UInt8(ascii: "*"))) else {
+        throw Refusal.invalid(Text("\(name).\(pattern)"), "A pattern is a name, a prefix followed by .*, or *.")
+      }
     }
     // Judged at what either map tells apart: a wildcard must not reach past an exception of the maker's own.
     let made = GrantMap(object)

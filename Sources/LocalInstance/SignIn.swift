@@ -10,13 +10,24 @@ public struct SignInPolicy: Sendable {
     case wait
     /// Declines.
     case decline
+    /// Decides on the instance's own page, with the code `tell` tells.
+    case page
   }
 
   /// The decision on the next sign-in.
   public var decision: Decision = .approve(only: nil)
 
+  /// Tells the owner the one-time code of a page just opened, on the instance's thread.
+  public var tell: (@Sendable (AskedSignIn) -> Void)?
+
   /// Approves everything.
   public init() {}
+
+  /// Leaves each decision to the instance's own page.
+  public init(telling tell: @escaping @Sendable (AskedSignIn) -> Void) {
+    decision = .page
+    self.tell = tell
+  }
 }
 
 /// Apps, their grants and tokens (K7 to K14). Who approves is steered by `SignInPolicy`, since a small instance has no
@@ -89,7 +100,9 @@ extension Instance {
         return .json(200, ["resource": .string(origin), "authorization_servers": [.string(origin + "/auth")]])
       }
     case "POST auth/oauth2/register": return write { try $0.registerClient($1) }
-    case "GET auth/oauth2/authorize": return write { try $0.authorize($1) }
+    case "GET auth/oauth2/authorize", "POST auth/oauth2/authorize": return write { try $0.authorize($1) }
+    case "GET auth/device": return open { $0.devicePage($1) }
+    case "POST auth/device": return write { $0.decideDevice($1) }
     case "GET auth/oauth2/userinfo": return open { try $0.userInfo($1) }
     case "POST auth/oauth2/token": return write { try $0.token($1) }
     case "POST auth/oauth2/revoke": return write { try $0.revokeToken($1) }
@@ -208,6 +221,7 @@ extension Instance {
 
   /// The owner's decision over the scopes asked; nil where nothing is decided yet or it is declined.
   private func granted(_ asked: [Text]) -> [Text]? {
+    if case .page = signInPolicy.decision { return asked.filter(isScope) }
     guard case .approve(let only) = signInPolicy.decision else { return nil }
     return asked.filter { isScope($0) && only?.contains($0) ?? true }
   }
@@ -225,6 +239,15 @@ extension Instance {
     else { return refuse("invalid_request") }
     guard let scopes = granted(words(query["scope"])) else { return refuse("access_denied") }
     if scopes.isEmpty { return refuse("invalid_scope") }
+    if case .page = signInPolicy.decision {
+      // K10.4: nothing is shown, so nobody can be asked.
+      if query["prompt"] == "none" { return refuse("login_required") }
+      switch consent(call, client: known.name, scopes: scopes) {
+      case .page(let reply): return reply
+      case .decided(false): return refuse("access_denied")
+      case .decided(true): break
+      }
+    }
     let grant = try approve(known, scopes)
     let code = random("code_")
     try signIn.keep(SignInStore.Code(grant: grant.id, client: client, redirect: uri, challenge: challenge), code)
@@ -259,6 +282,9 @@ extension Instance {
     let letters = code.string.uppercased().unicodeScalars.filter { ("A"..."Z").contains($0) }.suffix(8).map(String.init)
     let user = letters.prefix(4).joined() + "-" + letters.dropFirst(4).joined()
     let page = origin(call) + "/auth/device"
+    if case .page = signInPolicy.decision {
+      awaitDecision(Text(user), client: known.name, scopes: asked, device: code)
+    }
     return .json(
       200,
       [
@@ -310,8 +336,16 @@ extension Instance {
       try signIn.keep(device, name)
       return oauth(400, "slow_down")
     }
-    switch signInPolicy.decision {
-    case .wait:
+    var decision = signInPolicy.decision
+    if case .page = decision {
+      switch self.decision(onDevice: name) {
+      case nil: decision = .wait
+      case true?: decision = .approve(only: nil)
+      case false?: decision = .decline
+      }
+    }
+    switch decision {
+    case .wait, .page:
       try signIn.keep(device, name)
       return oauth(400, "authorization_pending")
     case .decline:

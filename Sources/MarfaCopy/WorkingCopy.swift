@@ -88,6 +88,7 @@ package final class WorkingCopy {
     if role == .writer {
       if try copy.store.text(.storeID) == nil { try copy.store.set(.storeID, context.ids.next()) }
     }
+    copy.server.confirms = { [weak copy] (root) throws(MarfaError) in try copy?.confirm(root) }
     copy.store.projection = copy.projection
     _ = try copy.wasSavedElsewhere()
     return copy
@@ -145,15 +146,19 @@ package final class WorkingCopy {
 
   /// A stamp that moves when anything the copy shows changed, by this handle or another connection (F80, F81).
   package func dataVersion() throws(MarfaError) -> Int {
-    let other = try store.read { try database.one("PRAGMA data_version") { $0.int(0) } ?? 0 }
-    return other << 32 + store.changes
+    try savedElsewhere() << 32 + store.changes
   }
 
   /// Whether another connection saved since this was last asked, or since the copy was opened (D41.2).
   package func wasSavedElsewhere() throws(MarfaError) -> Bool {
-    let now = try store.read { try database.one("PRAGMA data_version") { $0.int(0) } ?? 0 }
+    let now = try savedElsewhere()
     defer { seenVersion = now }
     return seenVersion != now
+  }
+
+  /// Moves with each save of another connection.
+  private func savedElsewhere() throws(MarfaError) -> Int {
+    try store.read { (try database.one("PRAGMA data_version") { $0.int(0) } ?? 0) + database.reopenings << 20 }
   }
 
   /// The store's own id (X9.3).

@@ -18,6 +18,8 @@ struct Program: Sendable {
   var hangup = Hangup()
   /// What the folders of one process share (P6.5).
   var sharing = Sharing()
+  /// Whether this process works several folders: it then reads a store as one of its own threads may be writing it.
+  var worksSeveral = false
 
   /// A variable; nil where it is unset, empty or only white space (C2.1).
   func variable(_ name: Text) -> Text? {
@@ -58,6 +60,14 @@ func runProgram() -> Int32 {
     environment: environment, output: output, terminal: Terminal(stop: stop), stop: stop,
     hangup: hangup)
   let status = run(Array(words), program)
+  if status == 0, let failure = output.failure {
+    // What was asked for did not come out whole: a script must not take it for the answer.
+    let isFull = failure == ENOSPC || failure == EDQUOT
+    let refusal = MarfaError(
+      isFull ? .storageFull : .io, "standard output could not be written: \(String(cString: strerror(failure)))")
+    output.refusal(refusal)
+    return Int32(refusal.exit)
+  }
   // C3.5: the reader went away; there is nobody to tell.
   return output.isClosed ? 0 : status
 }

@@ -352,8 +352,7 @@ import TestSupport
     let child = try alone.start(["add", notes], terminal: true)
     try await child.shows("Keep your notes on this computer for now? [Y/n] ")
     child.send("\n")
-    try await child.shows("a new folder, titled Notes")
-    child.send("\n")
+    try await child.shows("A new folder, titled Notes, is made")
     try await child.shows("Go ahead? [y/N] ")
     child.send("y\n")
     let ran = try await child.end()
@@ -363,6 +362,64 @@ import TestSupport
     let running = try await alone.run(["--json", "instance", "status"])
     #expect(running.json?["running"] == true)
     _ = try await alone.run(["instance", "stop"])
+  }
+
+  @Test(
+    "P3.5 a folder that add makes pauses from 20 removals on and leaves out what other programs make by the thousand")
+  func madeSettings() async throws {
+    let ran = try await program.run(["--json", "add", notes, "--create", "Mine", "--yes"])
+    try #require(ran.status == 0, "\(ran.errText)")
+    let settings = try #require(scratch.text("Notes/.marfa/folder.yaml"))
+    #expect(settings.contains("files: 20") && settings.contains("fraction: 0"), "\(settings)")
+    for ignored in ["node_modules/", ".venv/", "target/"] { #expect(settings.contains(ignored)) }
+    let twice = try await program.run(["--json", "add", scratch.at("Two"), "--create", "A", "--title", "B"])
+    #expect(twice.status == 1 && twice.code == "invalid" && !names(of: scratch.path).contains("Two"))
+  }
+
+  @Test("C1.5 an empty DIR, as an unset variable of a script leaves one, names no directory")
+  func emptyDirectory() async throws {
+    _ = try await syncedFolder(["One.md": "# One\n"])
+    for command in ["status", "remove", "scan"] {
+      let ran = try await program.run(["--json", command, ""])
+      #expect(ran.status == 2 && ran.code == "usage", "\(command)")
+    }
+  }
+
+  @Test("C5.1 a settings door answered 409 is conflict, with the server's own code beside it")
+  func settingsConflict() async throws {
+    _ = try await syncedFolder(["One.md": "# One\n"])
+    let folder = try #require(
+      try await program.run(["--json", "list"]).json?.array?.first?["folder"]?.text?.string)
+    let changed = try await program.run(["--json", "change", folder, "--version", "1", "--title", "Later"])
+    try #require(changed.status == 0, "\(changed.errText)")
+    let late = try await program.run(["--json", "change", folder, "--version", "1", "--title", "Late"])
+    #expect(late.status == 1 && late.code == "conflict")
+    #expect(late.refusal?["error"]?["server"]?["code"] == "version_conflict")
+  }
+
+  @Test("X12.4 a status changes no byte of a folder nobody works, nor of its directory")
+  func statusLeaves() async throws {
+    _ = try await syncedFolder(["One.md": "# One\n"])
+    func state() -> [String: [UInt8]?] {
+      Dictionary(uniqueKeysWithValues: scratch.files("Notes/.marfa").map { ($0, scratch.bytes($0)) })
+    }
+    let before = state()
+    for command in [["status", notes], ["log", notes], ["conflicts", notes], ["list"]] {
+      let ran = try await program.run(["--json"] + command)
+      #expect(ran.status == 0, "\(command) \(ran.errText)")
+      #expect(state() == before, "\(command)")
+    }
+    #expect(!before.keys.contains { $0.hasSuffix("-wal") || $0.hasSuffix("-shm") })
+  }
+
+  @Test("C5.1 an answer that a full disk cuts short is storage_full, never taken for whole")
+  func fullOutput() async throws {
+    let child = try ChildProcess(
+      ["/bin/sh", "-c", #"exec "$0" --json list > /dev/full"#, MarfaFolders.binary],
+      environment: program.environment, directory: program.directory, terminal: false)
+    child.endInput()
+    let ran = try await child.end()
+    #expect(ran.status == 3 && ran.code == "storage_full")
   }
 
   @Test("P7.6 a key comes from a file and from standard input too")

@@ -1,5 +1,6 @@
 import LocalInstance
 import MarfaBase
+import Synchronization
 import Testing
 
 @Suite("Sign-in doors")
@@ -130,5 +131,61 @@ struct SignInDoorTests {
     #expect(
       form("/auth/oauth2/token", [("grant_type", "password"), ("client_id", id)]).json["error"]?.text
         == "unsupported_grant_type")
+  }
+
+  @Test("N2.1 K10.3 K14.1 nobody is signed in whom the owner's one-time code did not let in, by device or in a browser")
+  func page() throws {
+    let told = Mutex<[AskedSignIn]>([])
+    bench.instance.signInPolicy = SignInPolicy { asked in told.withLock { $0.append(asked) } }
+    let id = client([
+      "client_name": "<b>Evil</b>", "grant_types": [.string(Self.device), "refresh_token", "authorization_code"],
+      "redirect_uris": ["http://127.0.0.1:9/back"],
+    ])
+    func ask() throws -> (device: String, user: String) {
+      let asked = form("/auth/device/code", [("client_id", id), ("scope", "*:write")]).json
+      return (try #require(asked["device_code"]?.text?.string), try #require(asked["user_code"]?.text?.string))
+    }
+    func poll(_ code: String) -> Answer {
+      bench.clock.advance(seconds: 5)
+      return form("/auth/oauth2/token", [("grant_type", Self.device), ("device_code", code), ("client_id", id)])
+    }
+    func error(_ answer: Answer) -> String? { answer.json["error"]?.text?.string }
+    let first = try ask()
+    #expect(error(poll(first.device)) == "authorization_pending")
+    let page = bench.send("GET", "/auth/device?user_code=\(first.user)", key: "")
+    expect(page, 200)
+    let words = String(decoding: page.response.body, as: UTF8.self)
+    #expect(words.contains("&lt;b&gt;Evil") && !words.contains("<b>Evil"))
+    let code = try #require(told.withLock { $0.last?.oneTimeCode.string })
+    #expect(!words.contains(code) && told.withLock { $0.last?.userCode?.string } == first.user)
+    // The page opened again tells no other code, and a wrong one allows nothing.
+    _ = bench.send("GET", "/auth/device?user_code=\(first.user)", key: "")
+    #expect(told.withLock { $0.count } == 1)
+    _ = form("/auth/device", [("user_code", first.user), ("code", "1"), ("decision", "approve")])
+    #expect(error(poll(first.device)) == "authorization_pending")
+    _ = form("/auth/device", [("user_code", first.user), ("code", code), ("decision", "approve")])
+    expect(poll(first.device), 200)
+
+    let guessed = try ask()
+    for _ in 0..<5 { _ = form("/auth/device", [("user_code", guessed.user), ("code", "x"), ("decision", "approve")]) }
+    #expect(error(poll(guessed.device)) == "access_denied")
+    let declined = try ask()
+    _ = form("/auth/device", [("user_code", declined.user), ("decision", "decline")])
+    #expect(error(poll(declined.device)) == "access_denied")
+
+    let query =
+      "response_type=code&client_id=\(id)&redirect_uri=http%3A%2F%2F127.0.0.1%3A9%2Fback&scope=%2A%3Aread&state=s"
+      + "&code_challenge=abc&code_challenge_method=S256"
+    let target = "/auth/oauth2/authorize?\(query)"
+    let consent = bench.send("GET", target, key: "")
+    expect(consent, 200)
+    #expect(consent.response.headers.first { $0.name == "Location" } == nil)
+    let browserCode = try #require(told.withLock { $0.last?.oneTimeCode.string })
+    let wrong = form(target, [("code", "0"), ("decision", "approve")])
+    #expect(wrong.response.headers.first { $0.name == "Location" } == nil)
+    let allowed = form(target, [("code", browserCode), ("decision", "approve")])
+    #expect(allowed.response.headers.first { $0.name == "Location" }?.value.contains("code=") == true)
+    let silent = bench.send("GET", target + "&prompt=none", key: "")
+    #expect(silent.response.headers.first { $0.name == "Location" }?.value.contains("error=login_required") == true)
   }
 }

@@ -30,6 +30,8 @@ package struct PullSituation: Sendable {
     case own
     /// Bound, its bytes what the last scan read: a person's, agreed with the item.
     case asScanned
+    /// Bound, and found without its bytes since the agreement: a removal as long as it is in doubt (P3.1).
+    case emptied
     /// Bound, and changed since the last scan.
     case changed
   }
@@ -93,10 +95,11 @@ package enum PullAction: Hashable, Sendable {
 
 /// What becomes of an item's file (F20, F21, F24, F32, F35, F39).
 ///
-/// Membership and file cross to thirty-five cases, and each is decided by the first of these that holds:
+/// Membership and file cross to forty cases, and each is decided by the first of these that holds:
 /// - No file is bound: one is written exactly where the item is held.
 /// - The file is missing: it is the scan's to settle, and written back only where the item is held and changed since the
 ///   scan missed it, in what the file showed; a file of an item that left is never written back (F35.3, F44.15).
+/// - It lost its bytes: so too; but nothing is taken for a file nobody has, so it stays where its item left.
 /// - It is out of reach: nothing is read into that, nothing written there.
 /// - The item left by state or was purged: own bytes go; anything else a person may have put there stays (`keep`), and
 ///   what cannot be read is never taken for own bytes.
@@ -112,6 +115,14 @@ package func decidePull(_ situation: PullSituation) -> PullAction {
       && !situation.awaitsCreate
       ? .revive : .none
   case .unreached: return isHeldItem || situation.membership == .leftOtherwise ? .outside : .none
+  case .emptied:
+    switch situation.membership {
+    case .held:
+      return situation.changedSinceAgreed && !situation.isSetBack && !situation.awaitsCreate ? .revive : .leaveHeld
+    case .leftOtherwise: return .leaveHeld
+    case .leftByState, .purged: return .keep
+    case .lost: return .none
+    }
   case .unreadable, .own, .asScanned, .changed: break
   }
   switch situation.membership {
@@ -121,7 +132,7 @@ package func decidePull(_ situation: PullSituation) -> PullAction {
     case .own: return situation.isHeld ? .keep : .remove(purged: situation.membership == .purged)
     case .asScanned, .changed: return .keep
     case .unreadable(let reason): return .unwritten(reason)
-    case .unbound, .missing, .unreached: return .none
+    case .unbound, .missing, .emptied, .unreached: return .none
     }
   case .held, .leftOtherwise: break
   }

@@ -69,6 +69,16 @@ extension PullPass {
       try writeNew(row, form, isLast: isLast)
     case .revive:
       if try isElsewhere(row, form, binding) { return }
+      // What is written back lands where nothing is; a kill in between leaves a missing file, written back the same.
+      if case .emptied = file, !plansOnly, let held = binding {
+        guard let reading = readings[item] else { return }
+        switch landing.remove(held.path, holding: reading.hash) {
+        case .removed, .absent: disk.went(held.path)
+        case .stays(let failure): return tell(held.path, .unwritten, failure.reason, item)
+        }
+        readings[item] = nil
+        binding?.hold = nil
+      }
       try writeNew(row, form, isLast: isLast, reviving: binding)
     case .bringCurrent, .keepCurrentUnmatched:
       if action == .keepCurrentUnmatched, let binding, try letGo(binding, file) { return }
@@ -347,7 +357,7 @@ extension PullSituation.File {
   var isOnDisk: Bool {
     switch self {
     case .unbound, .missing, .unreached: false
-    case .unreadable, .own, .asScanned, .changed: true
+    case .unreadable, .own, .asScanned, .emptied, .changed: true
     }
   }
 }

@@ -137,6 +137,7 @@ final class PullPass {
     case .read(let reading):
       guard reading.isSettled else { return .changed }
       readings[binding.item] = reading
+      if binding.hold?.flag == .emptied, reading.bytes?.allSatisfy({ $0 == 0 }) == true { return .emptied }
       if binding.isOwn(reading.hash) { return .own }
       return reading.hash == binding.readHash ? .asScanned : .changed
     }

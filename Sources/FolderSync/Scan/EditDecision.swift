@@ -153,7 +153,8 @@ package struct EditSituation {
 /// - at it, or below it where the last agreement showed all the item holds: **current**. Sent whole, own fields three-way.
 /// - below it and not spent: **behind**, merged against the line, said to be read there.
 /// - below it and spent by an earlier edit of this file: **behind**, merged on the copy's version, because the text was
-///   made against that edit.
+///   made against that edit. Where the copy has gone on since that edit landed and no pull has shown it in the file yet, it
+///   is merged on the version the edit came to: what another device wrote after it was never before this person.
 /// - absent or above it: **behind**, merged on the copy's version.
 ///
 /// A file behind clears nothing and moves no own field (F7.19). Whatever the base, a file whose meaning is the last
@@ -187,16 +188,19 @@ package func decideEdit(_ file: FileFields, _ situation: EditSituation) -> EditD
   guard differs || isOwnMove || binding?.setAside != nil else { return decision }
 
   var carried = file.properties
+  // A file behind was written from another type where its line names one: its body is that type's (F7.19).
+  let bodyField =
+    base.isCurrent || moves.retype != nil ? situation.bodyField : situation.retypedBodyField ?? situation.bodyField
   if let retypedBody = situation.retypedBodyField, moves.retype != nil, retypedBody != situation.bodyField {
     // Where two types keep their body in different properties nothing is dropped (F9.3).
     let line = carried[retypedBody]
     let fills = line.map { !$0.isNull && $0 != .string(Text("")) } ?? false
     if !fills { carried[retypedBody] = .string(file.body) }
     carried[situation.bodyField] = .string(file.body)
-  } else if !file.body.isEmpty || item.properties[situation.bodyField].map({ !$0.isNull }) ?? false {
-    carried[situation.bodyField] = .string(file.body)
+  } else if !file.body.isEmpty || item.properties[bodyField].map({ !$0.isNull }) ?? false {
+    carried[bodyField] = .string(file.body)
   } else {
-    carried[situation.bodyField] = nil
+    carried[bodyField] = nil
   }
 
   if base.isCurrent && file.carriesFields && binding?.setAside == nil {
@@ -213,7 +217,7 @@ package func decideEdit(_ file: FileFields, _ situation: EditSituation) -> EditD
       // device's value of it stands.
       for member in carried.members {
         let isSame =
-          member.key == situation.bodyField
+          member.key == bodyField
           ? sent.showed.body == now.body : sent.showed.properties[member.key] == member.value
         if isSame { carried[member.key] = nil }
       }
@@ -254,12 +258,18 @@ private struct EditBase {
     if let line {
       isCurrent = line == held || (showedAll && line < held)
       isSpent = !isCurrent && line < held && line <= binding?.spentLine ?? 0
-      mergeLine = !isCurrent && line < held && !isSpent ? line : nil
+      mergeLine = !isCurrent && line < held ? (isSpent ? EditBase.unshown(binding, held) : line) : nil
     } else {
       isCurrent = false
       isSpent = false
-      mergeLine = nil
+      mergeLine = file.carriesFields ? nil : EditBase.unshown(binding, held)
     }
+  }
+
+  /// The version the file's own last edit came to, where the copy holds a later one that no pull has written into it.
+  private static func unshown(_ binding: Binding?, _ held: Int) -> Int? {
+    guard let binding, binding.linesOwed, let landed = binding.landed, landed < held else { return nil }
+    return landed
   }
 
   /// The tags a file states: its line's, or none where the folder wrote own-field lines into it (F7.14).

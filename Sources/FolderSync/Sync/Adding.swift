@@ -44,6 +44,16 @@ extension Folders {
     }
   }
 
+  private func follows(_ root: PathBytes, _ bound: EntityID) -> MarfaError {
+    MarfaError(.invalid, "\(root) follows the folder \(bound) already; remove it first")
+  }
+
+  /// The folder a store is bound to, read without a save; nil where it is bound to none or cannot be read.
+  private func boundFolder(_ root: PathBytes) -> EntityID? {
+    guard let database = try? door.database(root, .readOnly) else { return nil }
+    return (try? FolderStore(database, writer: false).folderID) ?? nil
+  }
+
   private func make(
     _ root: PathBytes, _ id: EntityID, yes: Bool, plan: Bool, _ making: inout Making
   ) throws -> FirstSyncReading {
@@ -70,6 +80,10 @@ extension Folders {
     }
     making.hold = hold
     defer { hold.release() }
+    // Before the store is opened to write: a refused `add` leaves every byte as it was (C7.2).
+    if making.stood?.contains(storeName) == true, let bound = boundFolder(root), bound != id {
+      throw follows(root, bound)
+    }
     try StateDirectory.prepareStore(below: root, context.files)
     let database = try door.database(root, .create)
     let traits = traits(root)
@@ -82,7 +96,7 @@ extension Folders {
     let store = try FolderStore(database, writer: true)
     let bound = try store.folderID
     if let bound, bound != id {
-      throw MarfaError(.invalid, "\(root) follows the folder \(bound) already; remove it first")
+      throw follows(root, bound)
     }
     let row = try readRow(id, copy)
     // A copy that was never filled has no read view to read the catalog under; the fill brings it, and is judged again.

@@ -213,16 +213,19 @@ extension FolderEngine {
   /// Refused where another instance answers at the folder's address, naming both (F40.4).
   private func requireSameInstance() throws {
     do throws(MarfaError) { try copy.confirmInstance() } catch {
-      guard error.reason == "instance_changed" else { throw error }
-      throw MarfaError(
+      throw Self.told(error)
+    }
+  }
+
+  /// A credential whose refusal ended the copy is told as refused, never as an ended copy (C16.5, F52.7); another instance
+  /// at the address as that (F40.4).
+  private static func told(_ error: MarfaError) -> MarfaError {
+    if error.reason == "instance_changed" {
+      return MarfaError(
         .instanceChanged,
         error.message + "; nothing is read or sent until that one is back, or `hydrate` agrees to this one",
         reason: error.reason)
     }
-  }
-
-  /// A credential whose refusal ended the copy is told as refused, never as an ended copy (C16.5, F52.7).
-  private static func told(_ error: MarfaError) -> MarfaError {
     guard error.code == .copyExpired, error.reason == "credential_ended" else { return error }
     return MarfaError(
       .unauthorized, error.message + "; what was changed here waits until then",
@@ -309,12 +312,14 @@ extension FolderEngine {
     report.conflicts = settlement.conflicts
     try followUp(settlement, &report)
     for entry in settlement.overtaken { try decideAnew(entry.write, entry.edge, entry.item) }
+    try takeBackCollided()
     // The first blocked edit of each row goes again, the next one after it is answered; one blocked again waits for
     // another pass (F23.14, F23.15).
     var givenUp: Set<EntityID> = []
     let deletedAgain = try judgeDeletes()
     var drainsAgain = try remakeEdges(settlement) || deletedAgain
-    while report.drain.unavailable == nil, report.drain.stopped == nil {
+    // A copy that ended by what was sent takes no more before the push has filled it again.
+    while report.drain.unavailable == nil, report.drain.stopped == nil, try copy.hydration() == .complete {
       let resent = try rebase(but: givenUp)
       guard drainsAgain || !resent.isEmpty else { break }
       drainsAgain = false
@@ -362,7 +367,7 @@ extension FolderEngine {
       // The one that stands there instead is of another id: the item's edges are read with it.
       _ = try copy.pin(item, owner: Pin.file)
     } catch {
-      if !error.isEnvironmental && error.code != .notFound { throw error }
+      if !error.isEnvironmental && error.code != .notFound && !Self.awaitsFill(error) { throw error }
     }
     return true
   }
@@ -370,8 +375,29 @@ extension FolderEngine {
   /// Takes a blocked write out once the row it is of was read; a row that could not be read leaves it for the next push.
   private func withdrawn(_ write: QueuedWrite) throws -> Bool {
     do throws(MarfaError) { return try copy.queue.withdraw(write.id) } catch {
-      if error.isEnvironmental { return false }
+      if error.isEnvironmental || Self.awaitsFill(error) { return false }
       throw error
+    }
+  }
+
+  /// Takes back edits that moved a row's own fields and collided (Q44.5): the server keeps nothing of them, and behind them
+  /// each further save would make one more conflicted copy. The next scan decides the file anew, which is behind by then:
+  /// its words go as any behind file's do, its own fields are flagged (F9.2, F7.20).
+  private func takeBackCollided() throws {
+    for mine in try editsInQueueOrder() {
+      guard let queued = try copy.queue.write(mine.id), queued.blockedReason == .conflictUnresolved,
+        try withdrawn(queued)
+      else { continue }
+      try commit {
+        try store.unlink(mine.id)
+        try store.change(mine.item) { binding in
+          binding.spent.removeAll { $0.write == mine.id }
+          // As though the file had not been read: what it says was taken by nobody.
+          binding.showed = nil
+          binding.lastSent = nil
+          binding.readHash = nil
+        }
+      }
     }
   }
 
@@ -393,6 +419,7 @@ extension FolderEngine {
   /// Makes the edges that lines name, another machine having deleted those that were to move (F11.29). Where the copy
   /// takes no write, the next scan does. Answers whether there were any.
   private func remakeEdges(_ settlement: Settlement) throws -> Bool {
+    guard try copy.hydration() == .complete else { return false }
     for item in settlement.losers.sorted() {
       try commit {
         guard var binding = try store.binding(of: item) else { return }
@@ -437,7 +464,7 @@ extension FolderEngine {
       rows.insert(mine.item)
       // As the server has it now: the copy may not have heard yet of what thinned the base.
       do throws(MarfaError) { _ = try copy.freshRead(item: mine.item) } catch {
-        if error.isEnvironmental { continue }
+        if error.isEnvironmental || Self.awaitsFill(error) { continue }
         throw error
       }
       guard let row = try copy.serverItem(mine.item) else { continue }
@@ -519,6 +546,12 @@ extension FolderEngine {
   /// Whether a copy ended in a way that a fill meets without a question (F40.3).
   private static func isFilledAgain(_ error: MarfaError) -> Bool {
     error.code == .copyExpired && error.reason != "credential_ended" && error.reason != "instance_changed"
+  }
+
+  /// Whether a read failed because the copy ended, in a way the push fills again before its pull: what the read was for
+  /// waits till then (F9.4, F11.26).
+  private static func awaitsFill(_ error: MarfaError) -> Bool {
+    isFilledAgain(error) || error.code == .hydrationIncomplete
   }
 
   package static func firstSyncWaiting(_ root: PathBytes) -> MarfaError {

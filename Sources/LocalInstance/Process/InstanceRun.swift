@@ -96,12 +96,15 @@ extension Instance: ServedEngine {}
 extension InstanceHome {
   /// Runs the instance on this directory until `stop` is set or it was idle for long enough (N2.1, N2.2). Blocks. The
   /// process ignores SIGPIPE from here on.
-  /// - Parameter ready: called once it listens, before the first answer.
+  /// - Parameters:
+  ///   - signIn: who decides about sign-ins.
+  ///   - ready: called once it listens, before the first answer.
   /// - Returns: whether every request under way was answered; a command exits 1 where not (EV17.2).
   /// - Throws: `.held` where another process runs it (N2.3).
   public func run(
-    _ options: InstanceRunOptions, settings: InstanceSettings = InstanceSettings(), stop: StopFlag,
-    clock: any Clock, ids: any IdSource, ready: (InstanceReady) -> Void
+    _ options: InstanceRunOptions, settings: InstanceSettings = InstanceSettings(),
+    signIn: SignInPolicy = SignInPolicy { _ in },
+    stop: StopFlag, clock: any Clock, ids: any IdSource, ready: (InstanceReady) -> Void
   ) throws(InstanceFailure) -> Bool {
     try run(
       options, stop: stop, clock: clock, ids: ids,
@@ -110,6 +113,7 @@ extension InstanceHome {
         let instance = try Instance(
           database: database, blobs: try DirectoryBlobs(home.blobs), clock: clock, ids: ids, ownerKey: key)
         instance.settings = settings
+        instance.signInPolicy = signIn
         // What PUT /config was given stands above what the command was given.
         try instance.loadConfiguration()
         if url.utf8.starts(with: "http".utf8) { instance.settings.origin = url }

@@ -11,8 +11,9 @@ public struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
 
   /// The primary result code.
   public var primaryCode: Int32 { code & 0xFF }
-  /// Whether the disk is full.
-  public var isFull: Bool { primaryCode == SQLITE_FULL }
+  /// Whether the disk is full. The index of a log is told apart by no code of its own: that it cannot be made its size, or
+  /// be mapped, is a full disk (`SQLITE_IOERR_SHMSIZE`).
+  public var isFull: Bool { primaryCode == SQLITE_FULL || code == SQLITE_IOERR | (19 << 8) }
   /// Whether another connection holds the lock asked for.
   public var isBusy: Bool { primaryCode == SQLITE_BUSY || primaryCode == SQLITE_LOCKED }
   /// Whether the file is no database or is damaged.
@@ -45,23 +46,40 @@ public final class Database {
     case readWrite
     /// Reads alone.
     case readOnly
+    /// Reads alone and changes no byte of the file, its logs or its directory, even where nobody else has it open (X12.4,
+    /// D41.1). Not for a process that may write the same file too: what it closes would take that one's locks.
+    case look
   }
 
   /// The C handle, for what this wrapper does not cover (hooks, backup).
-  public let handle: OpaquePointer
+  public private(set) var handle: OpaquePointer
   private var statements: [String: Statement] = [:]
   private var depth = 0
+  /// What a look was opened over.
+  private var look: Look?
+  /// How often a look was opened again, since what it had opened had changed.
+  public private(set) var reopenings = 0
 
   /// Opens a database.
   /// - Parameter path: a file's path, or a `file:` URI (`file:name?mode=memory&cache=shared`).
   /// - Throws: `SQLiteError`.
   public init(path: String, mode: Mode) throws(SQLiteError) {
+    if mode == .look {
+      let look = Look(path)
+      handle = try look.open()
+      self.look = look
+    } else {
+      handle = try Database.open(path, mode)
+    }
+  }
+
+  static func open(_ path: String, _ mode: Mode) throws(SQLiteError) -> OpaquePointer {
     var opened: OpaquePointer?
     let flags =
       switch mode {
       case .create: SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
       case .readWrite: SQLITE_OPEN_READWRITE
-      case .readOnly: SQLITE_OPEN_READONLY
+      case .readOnly, .look: SQLITE_OPEN_READONLY
       }
     let code = sqlite3_open_v2(
       path, &opened, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI | SQLITE_OPEN_EXRESCODE, nil)
@@ -70,7 +88,33 @@ public final class Database {
       sqlite3_close_v2(opened)
       throw SQLiteError(code: code, message: message, statement: nil)
     }
+    return opened
+  }
+
+  /// Opens a look again where its file is no longer as it was opened, between two reads.
+  private func renewLook() throws(SQLiteError) {
+    guard let held = look, !held.isStill, !isInTransaction, !statements.values.contains(where: \.isStepping) else {
+      return
+    }
+    let look = held.again
+    let opened = try look.open()
+    statements.removeAll()
+    sqlite3_close_v2(handle)
     handle = opened
+    self.look = look
+    reopenings += 1
+  }
+
+  /// What a read of a look answers or throws stands only where the file was the same at its end: nothing keeps a writer
+  /// that opens the file meanwhile from changing it under the read.
+  private func standing<Value>(_ read: () throws(SQLiteError) -> Value) throws(SQLiteError) -> Value {
+    guard look != nil else { return try read() }
+    for _ in 0..<20 {
+      let result = Result { () throws(SQLiteError) in try read() }
+      if look?.isStill ?? true { return try result.get() }
+      if isInTransaction { break }
+    }
+    throw SQLiteError(code: SQLITE_BUSY, message: "the store kept changing while it was read", statement: nil)
   }
 
   deinit {
@@ -94,6 +138,7 @@ public final class Database {
   /// The prepared statement of a text, kept for the next call. It is reset; a statement in use (a query inside the
   /// rows of the same query) gets a second one, not kept.
   public func statement(_ sql: String) throws(SQLiteError) -> Statement {
+    if look != nil { try renewLook() }
     if let kept = statements[sql], !kept.isStepping { return kept }
     let made = try Statement(self, sql)
     if statements[sql] == nil { statements[sql] = made }
@@ -124,6 +169,10 @@ public final class Database {
     defer { statement.reset() }
     try statement.bind(values)
     while try statement.step() { try each(Row(of: statement)) }
+    // The rows are given out: they cannot be read again here.
+    if let look, !look.isStill {
+      throw SQLiteError(code: SQLITE_BUSY, message: "the store changed while it was read", statement: sql)
+    }
   }
 
   /// What `read` makes of every row of a query.
@@ -137,23 +186,27 @@ public final class Database {
   public func all<Value>(
     _ sql: String, _ values: [(any SQLiteValue)?], read: (Row) throws(SQLiteError) -> Value
   ) throws(SQLiteError) -> [Value] {
-    let statement = try statement(sql)
-    defer { statement.reset() }
-    try statement.bind(values)
-    var out: [Value] = []
-    while try statement.step() { out.append(try read(Row(of: statement))) }
-    return out
+    try standing { () throws(SQLiteError) in
+      let statement = try statement(sql)
+      defer { statement.reset() }
+      try statement.bind(values)
+      var out: [Value] = []
+      while try statement.step() { out.append(try read(Row(of: statement))) }
+      return out
+    }
   }
 
   /// What `read` makes of the first row of a query; nil where there is none.
   public func one<Value>(
     _ sql: String, _ values: (any SQLiteValue)?..., read: (Row) throws(SQLiteError) -> Value
   ) throws(SQLiteError) -> Value? {
-    let statement = try statement(sql)
-    defer { statement.reset() }
-    try statement.bind(values)
-    guard try statement.step() else { return nil }
-    return try read(Row(of: statement))
+    try standing { () throws(SQLiteError) in
+      let statement = try statement(sql)
+      defer { statement.reset() }
+      try statement.bind(values)
+      guard try statement.step() else { return nil }
+      return try read(Row(of: statement))
+    }
   }
 
   /// The row id of the last insert.

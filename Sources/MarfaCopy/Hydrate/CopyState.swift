@@ -173,24 +173,38 @@ extension WorkingCopy {
   /// Where the store was filled from another address than the one asked: the root is read, and the same instance moves
   /// the store to its new address, another is refused (D2.3, D2.4).
   func confirmPlace() throws(MarfaError) {
-    guard let stored = try store.text(.serverOrigin), let held = try store.text(.instanceID),
-      let endpoint = server.endpoint,
-      stored != Text(endpoint.origin)
+    guard let stored = try store.text(.serverOrigin), try store.text(.instanceID) != nil,
+      let endpoint = server.endpoint, stored != Text(endpoint.origin)
     else { return }
-    let root = try server.root()
+    try confirmPlace(try server.root())
+  }
+
+  private func confirmPlace(_ root: ServerRoot) throws(MarfaError) {
+    guard let stored = try store.text(.serverOrigin), let held = try store.text(.instanceID),
+      let endpoint = server.endpoint, stored != Text(endpoint.origin)
+    else { return }
     guard root.instanceID.text == held else {
       throw MarfaError(
         .wrongServer,
         "this copy belongs to the instance \(held) at \(stored); \(endpoint.origin) is another one (\(root.instanceID))"
       )
     }
-    try store.set(.serverOrigin, Text(endpoint.origin))
+    if role == .writer { try store.set(.serverOrigin, Text(endpoint.origin)) }
+  }
+
+  /// The root as the first request with a credential finds it.
+  func confirm(_ root: ServerRoot) throws(MarfaError) {
+    try confirmPlace(root)
+    try requireInstance(root)
   }
 
   /// Reads the root and compares the instance with the copy's; another one ends the copy and sends nothing (D2.8, Q60).
   package func confirmInstance() throws(MarfaError) {
     try confirmPlace()
-    let root = try server.root()
+    try requireInstance(try server.root())
+  }
+
+  private func requireInstance(_ root: ServerRoot) throws(MarfaError) {
     guard let held = try store.text(.instanceID), root.instanceID.text != held else { return }
     throw try expire(
       "instance_changed",

@@ -161,22 +161,32 @@ package final class WriteQueue {
   }
 
   /// An edit queued after a write of this device's was answered, but before the copy took the row, was made on that answer:
-  /// it gets the base it would have had behind the write (Q36.5, QD4).
+  /// it gets the base it would have had behind the write (Q36.5, QD4). So does an edit queued after one that is blocked: the
+  /// copy shows that one's values, which the server never took (Q42.14). A dead one may have landed (F23.9).
   private func rebasedOnOwedAnswers(_ write: QueuedWrite) throws(MarfaError) -> QueuedWrite {
-    let answered: [QueuedWrite]
+    let ahead: [QueuedWrite]
     switch write.kind {
-    case .updateItem, .deleteItem:
+    case .updateItem:
       guard let item = write.itemID else { return write }
-      answered = try table.all("item = ? AND edge IS NULL AND owed_read = 1", item)
+      ahead = try table.all("item = ? AND edge IS NULL AND (owed_read = 1 OR verdict = 'blocked')", item)
+    case .deleteItem:
+      guard let item = write.itemID else { return write }
+      ahead = try table.all("item = ? AND edge IS NULL AND owed_read = 1", item)
     case .updateEdge:
       guard let edge = write.edgeID else { return write }
-      answered = try table.all("edge = ? AND owed_read = 1", edge)
+      ahead = try table.all("edge = ? AND (owed_read = 1 OR verdict = 'blocked')", edge)
     case .createItem, .restoreItem, .transitionItem, .createEdge, .deleteEdge, .replaceMetadata, .mergeMetadata,
       .addTag,
       .removeTag, .writeExtension, .deleteExtension, .uploadBlob:
       return write
     }
-    return answered.reduce(write) { later, ahead in
+    return ahead.reduce(write) { later, ahead in
+      switch ahead.verdict {
+      case .blocked where ahead.blockedReason == .credentialRefused || ahead.blockedReason == .awaitingDependency:
+        return later
+      case .blocked: return Rebase.after(.init(write: ahead, outcome: .unlanded), later)
+      default: break
+      }
       guard let verdict = ahead.verdict, verdict.isSuccess, let row = ahead.answeredRow else { return later }
       return Rebase.after(
         .init(write: ahead, outcome: .success(verdict, row, repeated: ahead.isRepeatAnswer)), later)

@@ -31,6 +31,9 @@ package final class ServerConnection {
   /// When a call with a bound of its own is over, on the clock of timers.
   private var deadline: UInt64?
   var isRootKnown = false
+  /// Judges the root before the first request that carries the credential: a copy that belongs to another instance sends
+  /// nothing there (D2.5).
+  var confirms: ((ServerRoot) throws(MarfaError) -> Void)?
 
   /// A connection. Nothing is sent yet.
   package init(endpoint: Endpoint?, credentials: (any CredentialStore)?, context: Context) {
@@ -76,7 +79,13 @@ package final class ServerConnection {
     _ method: String, _ path: String, query: [(String, Text)] = [], body: HTTPBody = .none, headers: [HTTPHeader] = [],
     view: Text? = nil
   ) throws(MarfaError) -> Answer {
-    if !isRootKnown { _ = try root() }
+    if !isRootKnown {
+      let root = try root()
+      do throws(MarfaError) { try confirms?(root) } catch {
+        isRootKnown = false
+        throw error
+      }
+    }
     let target = query.isEmpty ? path : "\(path)?\(queryText(query))"
     let isWrite = method != "GET" && method != "HEAD"
     let token = try currentCredential()

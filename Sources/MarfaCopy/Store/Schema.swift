@@ -98,7 +98,10 @@ package enum Schema {
     try ValueIndex.make(in: database)
     try database.execute(QueueSchema.tables)
     try database.execute(BodySchema.tables)
-    try database.execute("PRAGMA user_version = \(version)")
+    // Written only where it differs: to write it anew would be a save of every open.
+    if try database.one("PRAGMA user_version", read: { $0.int(0) }) != version {
+      try database.execute("PRAGMA user_version = \(version)")
+    }
   }
 
   /// Tables drawn from others that a reader does without.

@@ -24,16 +24,19 @@ package final class OpenStore {
   }
 
   /// Opens a store. A writer takes the claim and makes a store where none is; a reader takes no claim and makes nothing.
+  /// - Parameter looks: whether a reader changes no byte even where nobody else has the store open; not for a process that
+  ///   may write it too (`Database.Mode.look`).
   /// - Throws: `no_store` where a reader finds none, `reading_handle` where another holds the claim, `wrong_schema`.
   package static func open(
     path: PathBytes, context: Context, role: WorkingCopy.Role, endpoint: Endpoint?,
     credentials: (any CredentialStore)?, ifRefused: IfRefused = .keep, stop: StopFlag = StopFlag(),
-    migrations: [Migration] = Schema.migrations
+    migrations: [Migration] = Schema.migrations, looks: Bool = false
   ) throws(MarfaError) -> OpenStore {
+    let reading: Database.Mode = looks ? .look : .readOnly
     let files = StoreFiles(path: path, files: context.files)
     func opened() throws(MarfaError) -> WorkingCopy {
       do {
-        let database = try Database(path: path.description, mode: role == .writer ? .create : .readOnly)
+        let database = try Database(path: path.description, mode: role == .writer ? .create : reading)
         let blobs = FileBlobStore(path: files.blobs, files: context.files, ids: context.ids)
         let copy = try WorkingCopy.open(
           database: database, blobs: blobs, context: context, role: role, endpoint: endpoint, credentials: credentials,

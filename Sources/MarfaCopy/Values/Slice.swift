@@ -155,14 +155,13 @@ package struct CopyChange: Hashable, Sendable {
   /// Why, on `server.unreachable`.
   package var reason: String?
 
-  /// The members as the follow prints them.
+  /// The members as the follow prints them (C25.10, C3.4).
   package var json: JSON {
-    var members: JSONObject = JSONObject([
-      ("event", .string(event)), ("item_id", .optional(itemID?.text)), ("edge_id", .optional(edgeID?.text)),
-      ("cursor", .optional(cursor)),
-    ])
-    if let reason { members["reason"] = .string(reason) }
-    return .object(members)
+    .object(
+      JSONObject([
+        ("event", .string(event)), ("item_id", .optional(itemID?.text)), ("edge_id", .optional(edgeID?.text)),
+        ("cursor", .optional(cursor)), ("reason", .optional(reason.map { Text($0) })),
+      ]))
   }
 }
 

@@ -67,6 +67,9 @@ private func checkOptions(_ invocation: Invocation, asks: Bool) throws(MarfaErro
   if invocation.has("folder"), invocation.has("create") {
     throw MarfaError(.usage, "--folder and --create exclude each other")
   }
+  if let title = invocation.value("create"), !Terminal.trimmed(title).isEmpty, invocation.has("title") {
+    throw MarfaError(.invalid, "the title is given twice, by --create and by --title")
+  }
   if invocation.has("local"), invocation.has("url") {
     throw MarfaError(.usage, "--local and --url exclude each other")
   }
@@ -119,6 +122,9 @@ private func makeFolder(_ title: Text, _ session: Session, _ work: FolderWork) t
   var settings = try FolderSettingsOptions(session.invocation).document(in: session)
   if settings["title"] == nil { settings["title"] = .string(title) }
   if settings["search"] == nil { settings["search"] = ["types": ["core.note"]] }
+  // P3.5: a mishap pauses sooner, and what other programs make by the thousand stays out.
+  if settings["removal_threshold"] == nil { settings["removal_threshold"] = ["files": 20, "fraction": 0] }
+  if settings["ignore"] == nil { settings["ignore"] = ["node_modules/", ".venv/", "target/"] }
   try SettingsCheck.check(settings)
   let row = try postFolder(settings, through: work.connection(), key: nil)
   guard let id = (row["item"] ?? row)["id"]?.text.flatMap({ EntityID($0) }) else {
@@ -142,17 +148,19 @@ private func askFolder(_ title: Text, _ session: Session, _ work: FolderWork) th
     let types = properties?["search"]?["types"]?.array?.compactMap { $0.text?.string } ?? []
     return (id, properties?["title"]?.text ?? "", types.isEmpty ? "every type" : types.joined(separator: ", "))
   }
+  guard !folders.isEmpty else {
+    // Nothing to choose from (N-S1).
+    output.note("A new folder, titled \(title), is made for it.")
+    return (try makeFolder(title, session, work), true)
+  }
   output.note("Which folder should it follow?")
   for (index, folder) in folders.enumerated() {
     output.note("  \(index + 1)  \(folder.title)  \(folder.id)  (\(folder.types))")
   }
   output.note("  \(folders.count + 1)  a new folder, titled \(title)")
-  session.program.terminal.ask(
-    folders.isEmpty ? "Number [1]: " : "Number, or the beginning of a title: ")
+  session.program.terminal.ask("Number, or the beginning of a title: ")
   guard let line = try session.program.terminal.readLine() else { throw nothingChosen }
   let answer = Terminal.trimmed(line)
-  // Where the new folder is the only choice, Enter takes it (N-S1).
-  if answer.isEmpty, folders.isEmpty { return (try makeFolder(title, session, work), true) }
   if let number = Int(answer.string) {
     if number == folders.count + 1 { return (try makeFolder(title, session, work), true) }
     if number >= 1, number <= folders.count { return (folders[number - 1].id, false) }

@@ -12,8 +12,8 @@ func deviceItems() -> Command {
         name: "list", summary: "items as the copy shows them",
         options: [
           Option("type", .text("T"), repeats: true, "A type, with its subtypes."),
-          Option("state", .text("STATE"), repeats: true, "A state; active where none is given."),
-          Option("all-states", "Every state."), Option("tier", .oneOf(["library", "feed", "all"]), "The tier."),
+          Option("state", .oneOf(itemStates.map(\.string)), repeats: true, "A state; active where none is given."),
+          Option("all-states", "Every state."), Option("tier", .oneOf(["library", "feed"]), "The tier."),
           Option("tag", .text("TAG"), repeats: true, "A tag every item carries."),
           Option("occurred-after", .text("TIME"), "Happened after this."),
           Option("occurred-before", .text("TIME"), "Happened before this."),

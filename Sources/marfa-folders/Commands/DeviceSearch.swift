@@ -6,7 +6,7 @@ func deviceSearch() -> Command {
   Command(
     name: "search", summary: "items that match words, best first",
     options: [
-      Option("state", .text("STATE"), repeats: true, "A state; active where none is given."),
+      Option("state", .oneOf(itemStates.map(\.string)), repeats: true, "A state; active where none is given."),
       Option("all-states", "Every state but the bin."),
       Option("type", .text("T"), repeats: true, "A type, with its subtypes."),
       Option("tag", .text("TAG"), repeats: true, "A tag every item carries."),

@@ -12,6 +12,17 @@ func deviceTypes() -> [Command] {
           name: "get", summary: "one type", arguments: [Argument("ID", "The type's id, such as core.note.")],
           run: getType),
         Command(name: "served", summary: "the types the server has now", run: servedTypes),
+        Command(
+          name: "declare", summary: "declare this program's own types, in place of those declared before",
+          discussion: """
+            Takes one definition or a list of them; an empty list clears them. A fill registers those the server lacks, \
+            where the key may. One that is malformed declares none.
+            """,
+          options: [
+            Option("definitions", .text("JSON"), "The definitions."),
+            Option("file", .text("PATH"), "A file that holds them; '-' is standard input."),
+          ], run: declareTypes),
+        Command(name: "declared", summary: "the types declared here", run: declaredTypes),
       ]),
     Command(
       name: "edge-types", summary: "the edge types",
@@ -101,6 +112,55 @@ private func sorted<Value>(_ values: [Text: Value]) -> [Value] {
 @Sendable private func servedEdgeTypes(_ invocation: Invocation) throws(MarfaError) -> Int32 {
   let types = sorted(try served(invocation).edgeTypes)
   invocation.program.output.answer(.array(types.map(json)), types.map { "\($0.id)  \($0.label)" })
+  return 0
+}
+
+@Sendable private func declareTypes(_ invocation: Invocation) throws(MarfaError) -> Int32 {
+  guard invocation.has("definitions") != invocation.has("file") else {
+    throw MarfaError(.usage, "'types declare' takes either --definitions or --file")
+  }
+  let types = try definitions(invocation)
+  try DeviceStore(invocation).use { (copy) throws(MarfaError) in try copy.declareTypes(types) }
+  invocation.program.output.answer(
+    ["declared": .int(types.count)],
+    [types.isEmpty ? "no type is declared any more" : "\(counted(types.count, "type")) declared"])
+  return 0
+}
+
+/// One definition or a list of them (C25.8).
+private func definitions(_ invocation: Invocation) throws(MarfaError) -> [JSONObject] {
+  let bytes: [UInt8]
+  if let text = invocation.value("definitions") {
+    bytes = text.bytes
+  } else {
+    let file = invocation.value("file") ?? ""
+    bytes =
+      try file == "-"
+      ? readStandardInput()
+      : readFile(invocation.program.absolute(PathBytes(file)), in: SystemFileSystem(), limit: 16 << 20)
+  }
+  let json: JSON
+  do throws(JSONError) { json = try JSON(parsing: bytes) } catch {
+    throw MarfaError(.invalid, "the definitions are no JSON: \(error.description)")
+  }
+  switch json {
+  case .object(let one): return [one]
+  case .array(let list):
+    return try list.map { (entry) throws(MarfaError) in
+      guard let object = entry.object else {
+        throw MarfaError(.invalid, "a definition is no JSON object: \(entry.compact)")
+      }
+      return object
+    }
+  case .null, .bool, .number, .string:
+    throw MarfaError(.invalid, "the definitions are neither a JSON object nor a list of them")
+  }
+}
+
+@Sendable private func declaredTypes(_ invocation: Invocation) throws(MarfaError) -> Int32 {
+  let types = try DeviceStore(invocation).use { (copy) throws(MarfaError) in try copy.declaredTypes() }
+  invocation.program.output.answer(
+    .array(types.map { .object($0) }), types.map { $0["id"]?.text?.string ?? "a type without an id" })
   return 0
 }
 

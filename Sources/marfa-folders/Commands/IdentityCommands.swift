@@ -200,6 +200,8 @@ private func openRead(_ path: String, _ connection: ServerConnection, _ session:
     }
     key = Terminal.trimmed(line).string
   }
+  // X21.5: a lock that is not to be trusted is told before anything is sent.
+  try session.kept.entries().requireLock(address.origin)
   session.warnOfClearText(address)
   let connection = ServerConnection(
     endpoint: Endpoint(baseURL: address.base, origin: address.origin, credential: key), credentials: nil,

@@ -179,7 +179,19 @@ private func pairs(_ invocation: Invocation, _ option: String) throws(MarfaError
   }
   let answered: Bool
   do throws(InstanceFailure) {
-    answered = try home.run(options, stop: program.stop, clock: context.clock, ids: context.ids) { ready in
+    var signIn = SignInPolicy { asked in
+      // Standard output holds the line of N2.1 alone; this is for who runs the instance, whatever reads that.
+      program.output.error(
+        "sign-in asked for by \(Output.oneLine(asked.client.string))" + (asked.userCode.map { " (\($0))" } ?? "")
+          + ": its page takes the one-time code \(asked.oneTimeCode)")
+    }
+    #if DEBUG
+      // The consent a test steers (K18.2).
+      if program.variable("MARFA_TEST_TIME") != nil { signIn = SignInPolicy() }
+    #endif
+    answered = try home.run(
+      options, signIn: signIn, stop: program.stop, clock: context.clock, ids: context.ids
+    ) { ready in
       if program.output.json {
         program.output.record([
           "url": .string(ready.url), "owner_key": .string(ready.ownerKey),

@@ -59,9 +59,21 @@ func settingsCommands() -> [Command] {
 
 /// `POST /folders`.
 func postFolder(_ settings: JSONObject, through connection: ServerConnection, key: Text?) throws(MarfaError) -> JSON {
-  try connection.request(
-    "POST", "/folders", body: .bytes(JSON.object(settings).write()), headers: idempotency(key)
-  ).json()
+  try direct { () throws(MarfaError) in
+    try connection.request(
+      "POST", "/folders", body: .bytes(JSON.object(settings).write()), headers: idempotency(key)
+    ).json()
+  }
+}
+
+/// A door that asks the server itself, not through a working copy: every 409 is `conflict` there (C5.1, C5.2).
+private func direct(_ ask: () throws(MarfaError) -> JSON) throws(MarfaError) -> JSON {
+  do throws(MarfaError) { return try ask() } catch {
+    guard error.code == .versionConflict else { throw error }
+    var refusal = error
+    refusal.code = .conflict
+    throw refusal
+  }
 }
 
 @Sendable private func changeFolder(_ invocation: Invocation) throws(MarfaError) -> Int32 {
@@ -69,10 +81,12 @@ func postFolder(_ settings: JSONObject, through connection: ServerConnection, ke
   let id = try folderID(invocation.argument(0))
   var settings = try FolderSettingsOptions(invocation).document(in: session)
   settings["version"] = .int(invocation.number("version") ?? 0)
-  let row = try session.connection().request(
-    "PATCH", "/folders/\(id)", body: .bytes(JSON.object(settings).write()),
-    headers: idempotency(invocation.value("idempotency-key"))
-  ).json()
+  let row = try direct { () throws(MarfaError) in
+    try session.connection().request(
+      "PATCH", "/folders/\(id)", body: .bytes(JSON.object(settings).write()),
+      headers: idempotency(invocation.value("idempotency-key"))
+    ).json()
+  }
   invocation.program.output.answer(row, [folderLine(row)])
   return 0
 }
@@ -80,9 +94,11 @@ func postFolder(_ settings: JSONObject, through connection: ServerConnection, ke
 @Sendable private func revokeFolder(_ invocation: Invocation) throws(MarfaError) -> Int32 {
   let session = Session(invocation)
   let id = try folderID(invocation.argument(0))
-  let row = try session.connection().request(
-    "POST", "/folders/\(id)/revoke", headers: idempotency(invocation.value("idempotency-key"))
-  ).json()
+  let row = try direct { () throws(MarfaError) in
+    try session.connection().request(
+      "POST", "/folders/\(id)/revoke", headers: idempotency(invocation.value("idempotency-key"))
+    ).json()
+  }
   invocation.program.output.answer(row, [folderLine(row) + " revoked"])
   return 0
 }

@@ -84,11 +84,7 @@ private struct SignIn {
     let kept = try entries()
     let before: KeptEntry? = if let kept { try entry(in: kept) } else { nil }
     // X21.6: the lock is only proven; the person takes their time.
-    if let kept {
-      do throws(CredentialLockError) { try kept.proveLock(origin) } catch {
-        throw MarfaError(.invalid, error.description)
-      }
-    }
+    try kept?.requireLock(origin)
     let doors = try SignInDoors(of: address, in: session)
     if case .key? = before {
       throw MarfaError(.invalid, "a key is kept for \(origin); 'marfa-folders keys forget' forgets it")

@@ -7,6 +7,9 @@ import Synchronization
 
 /// `watch` without DIR: every folder of this computer's list, in one process (N3).
 func watchAll(_ invocation: Invocation) throws(MarfaError) -> Int32 {
+  var invocation = invocation
+  invocation.program.worksSeveral = true
+  let several = invocation
   let program = invocation.program
   guard let path = program.registryFile else {
     throw MarfaError(.invalid, "there is no home directory that could hold the list of this computer's folders")
@@ -28,10 +31,10 @@ func watchAll(_ invocation: Invocation) throws(MarfaError) -> Int32 {
     watch = try MachineWatch(
       registry: registry, context: context, stop: program.stop,
       watching: { (dir, stop, progress, tell) throws(MarfaError) in
-        let invocation = invocation.stopped(by: stop)
+        let invocation = several.stopped(by: stop)
         try FolderWork(Session(invocation), for: dir).watch(dir, for: nil, progress: progress, tell: tell)
       },
-      credential: { dir in FolderWork.credential(Session(invocation), for: dir) },
+      credential: { dir in FolderWork.credential(Session(several), for: dir) },
       tell: { dir, event in
         switch event {
         case .folder(let event): desktop?.heard(dir, event)

@@ -11,6 +11,7 @@ final class Output: Sendable {
   /// Whether words may be coloured: only at a terminal, and never with `NO_COLOR`.
   let color: Bool
   private let gone = Mutex(false)
+  private let failed = Mutex<Int32?>(nil)
   private let onGone = Mutex<(@Sendable () -> Void)?>(nil)
 
   /// Words, or JSON.
@@ -22,13 +23,21 @@ final class Output: Sendable {
   /// Whether standard output was closed by its reader (C3.5).
   var isClosed: Bool { gone.withLock { $0 } }
 
+  /// Why standard output could not be written, where that was no closed reader: the `errno` of a full disk, say.
+  var failure: Int32? { failed.withLock { $0 } }
+
   /// Calls `body` once standard output is found closed.
   func whenClosed(_ body: @escaping @Sendable () -> Void) { onGone.withLock { $0 = body } }
 
   private func write(_ bytes: [UInt8]) {
     guard !isClosed, !bytes.isEmpty else { return }
-    guard marfa_write_all(STDOUT_FILENO, bytes, bytes.count) == EPIPE else { return }
-    gone.withLock { $0 = true }
+    switch marfa_write_all(STDOUT_FILENO, bytes, bytes.count) {
+    case 0: return
+    case EPIPE: gone.withLock { $0 = true }
+    case let number:
+      failed.withLock { $0 = $0 ?? number }
+      return
+    }
     onGone.withLock { $0 }?()
   }
 

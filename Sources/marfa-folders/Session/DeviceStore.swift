@@ -63,7 +63,7 @@ struct DeviceStore {
     let endpoint = try server()
     let open = try OpenStore.open(
       path: path, context: session.context, role: reads || self.reads ? .reader : .writer, endpoint: endpoint,
-      credentials: session.renewing, stop: session.program.stop)
+      credentials: session.renewing, stop: session.program.stop, looks: true)
     // What a folder's files were agreed on is kept though its copy moves on by this door (N6.2).
     if open.copy.role == .writer, path.name == storeName, path.parent.name == stateDirectoryName {
       do { try FolderStore(open.copy.database, writer: true).keepPassedRows(of: open.copy) } catch {

@@ -14,8 +14,9 @@ struct FolderWork {
     self.session = session
     var folders = Folders(
       context: session.context,
-      registry: session.program.registryFile.map { FolderWork.registry($0, session.context) },
-      endpoint: endpoint, credentials: session.renewing, door: FolderWork.door(session.context),
+      registry: session.program.registryFile.map { FolderWork.registry($0, session) },
+      endpoint: endpoint, credentials: session.renewing,
+      door: FolderWork.door(session.context, FolderWork.reading(session)),
       stop: session.program.stop)
     let look = StorageLook(session.context.files, home: session.program.home, uid: geteuid())
     folders.storage = { look($0)?.json ?? .null }
@@ -31,21 +32,26 @@ struct FolderWork {
 
   /// The machine's list. No other folder's directory is waited on (P2.4), and an entry whose store this build cannot read
   /// is kept whole (X5.8).
-  private static func registry(_ path: PathBytes, _ context: Context) -> Registry {
+  private static func registry(_ path: PathBytes, _ session: Session) -> Registry {
+    let context = session.context
+    let reading = reading(session)
     let look = BoundedLook(context.files)
     return Registry(
       path: path, files: context.files, look: { look($0) },
       isForeign: { root in
-        let reading = Folders(context: context, registry: nil, endpoint: nil, door: door(context))
+        let reading = Folders(context: context, registry: nil, endpoint: nil, door: door(context, reading))
         return (try? reading.open(root, role: .reader)) == nil
       })
   }
 
+  /// How a store is opened to read.
+  private static func reading(_ session: Session) -> Database.Mode { session.program.worksSeveral ? .readOnly : .look }
+
   /// A folder's store lies in its own `.marfa/` (X6).
-  private static func door(_ context: Context) -> StoreDoor {
+  private static func door(_ context: Context, _ reading: Database.Mode) -> StoreDoor {
     func store(_ root: PathBytes) -> PathBytes { root.appending(stateDirectoryName).appending(storeName) }
     return StoreDoor(
-      database: { root, mode in try Database(path: store(root).description, mode: mode) },
+      database: { root, mode in try Database(path: store(root).description, mode: mode == .readOnly ? reading : mode) },
       blobs: { root in
         FileBlobStore(
           path: PathBytes(bytes: store(root).bytes + Array(".blobs".utf8)), files: context.files, ids: context.ids)

@@ -48,8 +48,14 @@ final class SecretKeychain: Keychain {
 
   private func renewal(_ origin: String, refused: String?) throws(MarfaError) -> String? {
     let renewal: KeptCredentials.Renewal
+    var cause: MarfaError?
     do throws(KeptCredentials.Failure) {
-      renewal = try kept.renewing(origin, refused: refused, now: context.clock.now) { refresh($0, origin) }
+      renewal = try kept.renewing(origin, refused: refused, now: context.clock.now) { token in
+        do throws(MarfaError) { return try refresh(token, origin) } catch {
+          cause = error
+          return .left
+        }
+      }
     } catch { throw MarfaError(error) }
     switch renewal {
     case .use(let entry): return entry.credential
@@ -57,7 +63,10 @@ final class SecretKeychain: Keychain {
       // K16.6: a token that is refused and kept no more was ended by another process; a key in its place would be used.
       if let refused, refused.hasPrefix("marfa_at_"), try entry(for: origin) == nil { throw signedOut(origin) }
       return nil
-    case .left: return nil
+    case .left:
+      // A token nobody refused yet goes on; for a refused one the call fails with what kept it from being renewed (K16.7).
+      if let cause, refused != nil { throw cause }
+      return nil
     case .ended: throw signedOut(origin)
     case .dropped(let error):
       throw MarfaError(
@@ -71,10 +80,13 @@ final class SecretKeychain: Keychain {
   }
 
   /// Spends the refresh token, after the root was read without it (K16.5).
-  private func refresh(_ token: KeptToken, _ origin: String) -> KeptCredentials.Refresh {
+  /// - Throws: why it was not renewed, where that ends no sign-in: a refusal or answer of something in front of the instance
+  ///   among them (IN3.3).
+  private func refresh(_ token: KeptToken, _ origin: String) throws(MarfaError) -> KeptCredentials.Refresh {
     let connection = ServerConnection(
       endpoint: Endpoint(baseURL: origin, credential: nil), credentials: nil, context: context)
-    guard (try? connection.root()) != nil, let refresh = token.refreshToken else { return .left }
+    guard let refresh = token.refreshToken else { return .left }
+    _ = try connection.root()
     let form = queryText([
       ("grant_type", "refresh_token"), ("refresh_token", Text(refresh)), ("client_id", Text(token.clientID)),
     ])
@@ -83,13 +95,20 @@ final class SecretKeychain: Keychain {
       headers: [
         HTTPHeader("Content-Type", "application/x-www-form-urlencoded"), HTTPHeader("Accept", "application/json"),
       ], body: .bytes(Array(form.utf8)))
-    guard let answer = try? context.transport.send(request, stop: stop),
-      let body = try? JSON(parsing: answer.body)
-    else { return .left }
-    guard (200..<300).contains(answer.status), let access = body["access_token"]?.text?.string else {
-      let code = body["error"]?.text
+    let response: HTTPResponse
+    do throws(TransportError) { response = try context.transport.send(request, stop: stop) } catch {
+      throw connection.failure(error)
+    }
+    let answer = try connection.judged(response, wrote: false)
+    guard answer.isSuccess else {
+      let code = (try? JSON(parsing: answer.body))?["error"]?.text
       // C2.5: only these two end a sign-in.
-      return code == "invalid_grant" || code == "invalid_client" ? .ended : .left
+      if code == "invalid_grant" || code == "invalid_client" { return .ended }
+      throw connection.refusal(answer)
+    }
+    let body = try answer.json()
+    guard let access = body["access_token"]?.text?.string else {
+      throw MarfaError(.decoding, "\(origin) renewed the sign-in without an access token")
     }
     let seconds = body["expires_in"]?.int ?? 3600
     let end = Timestamp(milliseconds: context.clock.now.milliseconds + Int64(seconds) * 1000)
@@ -127,6 +146,15 @@ extension MarfaError {
     switch failure {
     case .keyring(let error): self.init(.noKeychain, error.description)
     case .lock(let error): self.init(.invalid, error.description)
+    }
+  }
+}
+
+extension KeptCredentials {
+  /// Refuses where the origin's lock cannot be had as it must be (X21.5).
+  func requireLock(_ origin: String) throws(MarfaError) {
+    do throws(CredentialLockError) { try proveLock(origin) } catch {
+      throw MarfaError(.invalid, error.description)
     }
   }
 }

@@ -71,6 +71,11 @@ struct CommandParser {
     if let missing = command.arguments.dropFirst(arguments.count).first(where: { !$0.optional }) {
       throw refused(missingArgument(missing))
     }
+    // An unset variable of a script would otherwise name the directory one stands in.
+    for (argument, given) in zip(command.arguments, arguments)
+    where given.isEmpty && ["DIR", "FILE", "TO"].contains(argument.name) {
+      throw refused("\(argument.name) is empty; give a path")
+    }
     for option in command.options where option.required && values[option.name] == nil {
       throw refused("'\(shownPath)' needs \(option.shape)")
     }

@@ -76,6 +76,79 @@ struct HoldTests {
     #expect(try desk.push().sent.isEmpty)
   }
 
+  @Test(
+    "Q42.14 F23.6 a save after a retype that collided goes back to the line both were made from: the words of another stay"
+  )
+  func saveAfterBlockedRetype() throws {
+    let desk = try Desk(Self.types) { try $0.item("A", body: "Base.\n") }
+    _ = try desk.push()
+    let id = try desk.id("A")
+    let version = try #require(try desk.item(id)["version"]?.int)
+    try desk.machine.edit("A.md", "type: core.note", "type: core.bookmark")
+    try desk.machine.edit("A.md", "Base.", "Base.\nMine.")
+    _ = try desk.machine.scan()
+    try desk.bench.ask(
+      "PATCH", "/items/\(id)", ["version": .int(version), "properties": ["body": "Base.\nTheirs.\n"]])
+    let (push, _) = try desk.push()
+    #expect(push.drain.drain.verdicts.map(\.verdict) == [.blocked])
+    try desk.machine.edit("A.md", "Mine.", "Mine.\nMore.")
+    let (_, sent) = try desk.push()
+    #expect(sent.edits(id).map { $0.body["version"]?.int } == [version])
+    _ = try desk.push()
+    let bodies = try desk.bench.ask("GET", "/items?type=core.note,core.bookmark&include=metadata")["data"]?.array ?? []
+    let words = bodies.map { ($0["item"] ?? $0)["properties"]?.string("body") ?? "" }.joined()
+    #expect(words.contains("Theirs.") && words.contains("Mine.\nMore."), "\(words)")
+    // Neither a copy for each save, nor an edit that waits for ever.
+    for number in 1...3 {
+      try desk.machine.save("A.md", try desk.machine.need("A.md") + "More \(number).\n")
+      _ = try desk.push()
+    }
+    #expect(try desk.bench.titles().count == 2)
+    #expect(try desk.push().sent.isEmpty)
+  }
+
+  @Test(
+    "F7.19 F9.2 a buffer from before a retype made elsewhere changes the body it was written from, not the new type's")
+  func bufferBeforeRetype() throws {
+    let desk = try Desk(["title": "All", "search": ["types": ["core.note", "core.event"]]]) {
+      try $0.item("A", body: "Base.\n")
+    }
+    _ = try desk.push()
+    let id = try desk.id("A")
+    let old = try desk.machine.need("A.md")
+    let version = try desk.version(id)
+    try desk.bench.ask(
+      "PATCH", "/items/\(id)",
+      [
+        "version": .int(version), "retype": true, "type": "core.event",
+        "properties": ["title": "A", "starts_at": "2031-01-01T00:00:00.000Z", "description": "Theirs."],
+      ])
+    try desk.machine.save("A.md", old.replacing("Base.", with: "Base.\nMine."))
+    for _ in 0..<2 { _ = try desk.push() }
+    let properties = try desk.properties(id)
+    #expect(properties["description"] == "Theirs." && properties["body"] == "Base.\nMine.\n", "\(properties.compact)")
+  }
+
+  @Test("F9.4 F19.11 a push that lands a retype and gives way for a placement is whole, and settles")
+  func retypeBesideGivenWay() throws {
+    let desk = try Desk(Self.types) {
+      try $0.item("X", body: "Words.\n")
+      try $0.item("Y", body: "Other.\n")
+    }
+    _ = try desk.push()
+    let (retyped, moved) = (try desk.id("X"), try desk.id("Y"))
+    try desk.move(moved, to: "Theirs.md")
+    try desk.machine.rename("Y.md", to: "Mine.md")
+    try desk.machine.edit("X.md", "type: core.note", "type: core.bookmark")
+    let (push, _) = try desk.push()
+    #expect(push.drain.gaveWay == 1)
+    #expect(try desk.item(retyped).string("type") == "core.bookmark")
+    for _ in 0..<2 { _ = try desk.push() }
+    #expect(try desk.placed(moved) == "Theirs.md" && desk.machine.need("Theirs.md").hasSuffix("Other.\n"))
+    #expect(try desk.bench.titles().sorted() == ["X", "Y"])
+    #expect(try desk.push().sent.isEmpty)
+  }
+
   @Test("F-S9.2 retypes between types with other body fields drop nothing")
   func retypedBodies() throws {
     let desk = try Desk(Self.types) { bench in

@@ -359,6 +359,40 @@ struct VersionLineTests {
     #expect(try desk.bench.titles() == ["A"])
   }
 
+  @Test(
+    "F23.6 P1.3 a save between an own edit's answer and its pull does not go over what another device wrote meanwhile",
+    arguments: ["A.md", "A.txt"])
+  func saveBeforeThePull(path: String) throws {
+    let desk = try Desk()
+    try desk.machine.write(path, "Words.\n")
+    _ = try desk.push()
+    _ = try desk.push()
+    let id = try desk.id("A")
+    let text = try desk.machine.need(path)
+    try desk.machine.save(path, text.replacing("Words.", with: "Words.\nMine."))
+    // As the answer of the edit comes, another device writes, and the person saves on.
+    var isAnswered = false
+    desk.bench.transport.after = { request, response in
+      guard !isAnswered, request.method == "PATCH", request.url.contains("/items/"), response.status == 200 else {
+        return .success(response)
+      }
+      isAnswered = true
+      do {
+        try desk.bench.edit(id, ["body": "Words.\nMine.\nTheirs.\n"])
+        try desk.machine.save(path, text.replacing("Words.", with: "Words.\nMine.\nMore."))
+      } catch { Issue.record(error) }
+      return .success(response)
+    }
+    _ = try desk.push()
+    desk.bench.transport.after = nil
+    #expect(isAnswered)
+    for _ in 0..<3 { _ = try desk.push() }
+    let bodies = try desk.bench.ask("GET", "/items?type=core.note&include=metadata")["data"]?.array ?? []
+    let words = bodies.map { ($0["item"] ?? $0)["properties"]?.string("body") ?? "" }.joined()
+    #expect(words.contains("Theirs.") && words.contains("More."), "\(words)")
+    #expect(try desk.push().sent.isEmpty)
+  }
+
   @Test("F-S23.5 the first buffer saved on after a pull wrote over a waiting edit makes no conflict")
   func pullOverWaitingEdit() throws {
     let (desk, id) = try held()

@@ -106,6 +106,31 @@ struct RealMachineScenarios {
     #expect(try bench.titles().count == 6)
   }
 
+  @Test(
+    "P3.1 F21.4 a note found empty that another device changes inside the grace is written back, and nothing is sent")
+  func emptiedAndChangedElsewhere() throws {
+    let bench = try FolderBench()
+    let folder = try KeptFolder(bench)
+    try folder.write("a.md", "Words.\n")
+    try folder.push()
+    let item = try bench.id("a")
+    for blank: [UInt8] in [[], [0, 0, 0]] {
+      try folder.write("a.md", bytes: blank)
+      #expect(try folder.push().scan.flagged.map(\.flag) == ["emptied"])
+      let words = "Theirs \(blank.count).\n"
+      try bench.edit(item, ["body": .string(Text(words))])
+      bench.transport.clear()
+      let push = try folder.push()
+      #expect(push.pull?.revived == 1 && push.pull?.rewritten == 0)
+      #expect(folder.text("a.md")?.hasSuffix(words) == true)
+      folder.grace()
+      let after = try folder.push()
+      #expect(after.scan.flagged.isEmpty && after.scan.missing == 0 && after.scan.updated == 0)
+      #expect(bench.writes.isEmpty)
+      #expect(try bench.body(item) == words)
+    }
+  }
+
   @Test("P3.3 an older text put back loses to the newer one, and is told")
   func reverted() throws {
     let bench = try FolderBench()
