@@ -158,7 +158,9 @@ package struct HandOver: Sendable {
         .io, "the folder \(root) is worked by \(who); one computer and one user at a time can work a folder")
     }
     return MarfaError(
-      .readingHandle, "the folder \(root) is held by another process, such as a watch, that did not let it go")
+      .readingHandle,
+      "the folder \(root) is held by another process: one process works a folder at a time, and that one, such as a "
+        + "running `watch`, did not let it go in time")
   }
 
   private func line(_ command: String) -> [UInt8] {

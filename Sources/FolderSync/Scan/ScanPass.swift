@@ -62,6 +62,7 @@ final class ScanPass {
   /// Runs it. What it queued is committed even where it throws later.
   func run() throws -> FolderScan {
     try folder.checkStop()
+    folder.scannedDirectory = walked
     sweepTemporaries(
       walked.temporaries, below: root, files: folder.context.files, keeping: try folder.keptTemporaries())
     report.registry = try folder.relist()

@@ -24,6 +24,8 @@ package final class FolderEngine {
   var keepsSlice = false
   /// Documents a watch found being written to: when it first was without a break, and when it last was taken so (P1.2).
   var beingWritten: [PathBytes: (since: UInt64, taken: UInt64)] = [:]
+  /// The directory as the last whole scan found it: what was passed over then.
+  var scannedDirectory: WalkResult?
   /// The directory as the last quiet pass found it.
   var quietDirectory: QuietDirectory?
   /// Who counts this store's changes (P3.2), and how many there were when they were last counted.

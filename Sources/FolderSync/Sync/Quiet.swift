@@ -159,8 +159,9 @@ extension FolderEngine {
     guard push.isPlain, let pull = push.pull, beingWritten.isEmpty, try Quiet.isUntouched(store.database, mark: mark),
       try store.owesNothing()
     else { return }
-    let facts = try facts()
-    let walked = try walked(try openRoot(), facts, door: context.door)
+    // As the scan found it, not as it is by now: a file that came since was never looked at, and would be taken for one
+    // passed over.
+    guard let walked = scannedDirectory else { return }
     let bound = try store.boundFiles()
     guard walked.isPlain, bound.count == push.scan.unchanged else { return }
     var others = ContentHasher()

@@ -51,6 +51,22 @@ struct QuietTests {
     #expect(short.scan.unchanged == 2 && short.scan.skipped == 1)
   }
 
+  @Test("F49 a file that comes after the scan's walk, in a pass that had nothing to do, is sent by the next")
+  func cameMeanwhile() throws {
+    _ = try settle()
+    do { _ = try machine.folders.open(machine.root, role: .writer).store.database.run("DELETE FROM quiet") }
+    bench.transport.before = { request in
+      if request.url.contains("/events"), machine.text("Late.md") == nil { try? machine.write("Late.md", "Late.\n") }
+      return nil
+    }
+    let push = try machine.push()
+    #expect(push.scan.created == 0 && push.scan.unchanged == 2)
+    #expect(machine.text("Late.md") != nil)
+    bench.transport.before = nil
+    #expect(try machine.push().scan.created == 1)
+    #expect(try bench.titles().contains("Late"))
+  }
+
   @Test("F49 after a quiet pass an edit, a new file, a rename and a delete are each met at once")
   func disk() throws {
     _ = try settle()
