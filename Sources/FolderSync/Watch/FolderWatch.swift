@@ -174,6 +174,12 @@ final class FolderWatchSource: WatchedFolderSource {
     return entries.contains { $0.store != nil && $0.store == storeID } ? .replaced : .missing
   }
 
+  var directoryIsGone: Bool {
+    do throws(FileError) { return try folders.context.files.status(root) == nil } catch {
+      return error.code == ENOENT || error.code == ENOTDIR
+    }
+  }
+
   func asker() -> HandOver.Asker? { hearing?.asker() }
 
   func namedAsker(stop: StopFlag) -> HandOver.Asker? {

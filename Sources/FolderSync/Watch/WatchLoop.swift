@@ -222,11 +222,17 @@ package final class WatchLoop {
   private func waitForRoot(_ gone: (settings: JSON, scan: JSON)) -> Round {
     if !saysWaiting { tell(.waiting(settings: gone.settings, scan: gone.scan)) }
     saysWaiting = true
-    switch source.listing() {
-    case .missing, .replaced:
+    let isOver =
+      switch source.listing() {
+      case .replaced: true
+      // An empty directory in its place, as an unmounted volume leaves, drops the entry too: the folder may come back, and
+      // is listed again then (F41.6). Only a `remove` drops the entry of a directory that is gone.
+      case .missing: source.directoryIsGone
+      case .listed, .unknown: false
+      }
+    if isOver {
       tell(.unlisted)
       return .ended
-    case .listed, .unknown: break
     }
     schedule.remind(at: clock.monotonic &+ 1_000_000_000)
     return .goOn

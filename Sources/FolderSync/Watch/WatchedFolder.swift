@@ -78,6 +78,8 @@ package protocol WatchedFolderSource: AnyObject {
   func open() throws(MarfaError) -> WatchedOpening
   /// What the registry says of this folder (H6).
   func listing() -> FolderListing
+  /// Whether nothing stands where the folder was.
+  var directoryIsGone: Bool { get }
   /// Who asks for the folder now.
   func asker() -> HandOver.Asker?
   /// The same with its name, which stands in the ask a moment later (X13.3); nil where nobody asks any more.

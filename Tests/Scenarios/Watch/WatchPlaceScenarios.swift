@@ -82,6 +82,34 @@ struct WatchPlaceScenarios {
     #expect(watch.events.last?.at ?? 60 < 35)
   }
 
+  @Test("H6 F22.6 an empty directory in the folder's place, as an unmounted volume leaves, is waited out")
+  func emptyInItsPlace() throws {
+    let bench = try FolderBench()
+    let folder = try filled(bench, ["One.md"])
+    let away = folder.root.parent.appending("Away")
+    let watch = ScriptedWatch(folder)
+    watch.at(15) {
+      try folder.disk.rename(folder.root, to: away)
+      try folder.disk.makeDirectory(folder.root)
+    }
+    // Another command reads the list, and lets go of what holds no folder.
+    watch.at(20) {
+      let listed = try folder.folders.list()
+      #expect(listed.isEmpty)
+    }
+    watch.at(40) {
+      try folder.disk.rename(folder.root, to: folder.root.parent.appending("Stub"))
+      try folder.disk.rename(away, to: folder.root)
+      try folder.disk.write(folder.path("New.md"), "New.\n")
+    }
+    #expect(try watch.run(seconds: 80) == nil)
+    #expect(
+      watch.count("waiting") == 1 && watch.count("unlisted") == 0 && watch.count("removed") == 0, "\(watch.names)")
+    #expect(try bench.titles() == ["New", "One"])
+    let listed = try folder.folders.list()
+    #expect(listed.map(\.dir) == [folder.root])
+  }
+
   @Test(
     "F-S303 H-S10 a registry deleted is written again by a push, and by a running watch, which neither ends nor says so"
   )
