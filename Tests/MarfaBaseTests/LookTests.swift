@@ -79,6 +79,29 @@ import Testing
     #expect(Seen(image) == before)
   }
 
+  @Test("ST6 X12.4 a transaction under way in a rollback journal is never read as saved")
+  func journaled() throws {
+    let place = try ScratchDirectory()
+    let path = place.at("store.sqlite")
+    let writer = try Database(path: path, mode: .create)
+    // So that what is not saved yet stands in the file already.
+    try writer.execute(
+      "PRAGMA journal_mode = DELETE; PRAGMA cache_size = 1; PRAGMA cache_spill = 1; CREATE TABLE word (name TEXT)")
+    try writer.run("INSERT INTO word VALUES ('one')")
+    let image = try ScratchDirectory()
+    try writer.transaction {
+      for number in 0..<2000 {
+        try writer.run("INSERT INTO word VALUES (?)", "unsaved \(number) and long enough to spill")
+      }
+      for name in place.files() { try image.write(name, try #require(place.bytes(name))) }
+    }
+    #expect(image.files().contains("store.sqlite-journal"))
+    let before = Seen(image)
+    #expect(throws: SQLiteError.self) { try words(try Database(path: image.at("store.sqlite"), mode: .look)) }
+    #expect(Seen(image) == before)
+    #expect(try words(try Database(path: path, mode: .look)).count == 2001)
+  }
+
   @Test("X12.4 an empty log, as a cut short opening leaves it, is no log")
   func emptyLog() throws {
     try scratch.write(Self.name + "-wal", "")

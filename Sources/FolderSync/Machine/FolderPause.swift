@@ -18,7 +18,11 @@ package struct FolderPause: Hashable, Sendable {
 
   /// The pause that stands in a folder; nil where none does, or its time is over.
   static func standing(in state: any Directory, _ files: any FileSystem, now: Timestamp) -> FolderPause? {
-    guard let file = try? files.lockFile(name, in: state, create: false) else { return nil }
+    let file: any LockFile
+    do throws(FileError) {
+      guard let found = try files.lockFile(name, in: state, create: false) else { return nil }
+      file = found
+    } catch { return error.code == ENOENT ? nil : FolderPause(until: nil) }
     // One that cannot be read stands: the person asked for it.
     guard let bytes = try? file.contents(), let json = try? JSON(parsing: bytes),
       let until = json["until"]?.int.map({ Timestamp(milliseconds: Int64($0)) })

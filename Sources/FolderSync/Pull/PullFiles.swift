@@ -69,17 +69,12 @@ extension PullPass {
       try writeNew(row, form, isLast: isLast)
     case .revive:
       if try isElsewhere(row, form, binding) { return }
-      // What is written back lands where nothing is; a kill in between leaves a missing file, written back the same.
-      if case .emptied = file, !plansOnly, let held = binding {
-        guard let reading = readings[item] else { return }
-        switch landing.remove(held.path, holding: reading.hash) {
-        case .removed, .absent: disk.went(held.path)
-        case .stays(let failure): return tell(held.path, .unwritten, failure.reason, item)
-        }
-        readings[item] = nil
+      var over: (path: PathBytes, hash: ContentHash)?
+      if case .emptied = file, let held = binding, let reading = readings[item] {
+        over = (held.path, reading.hash)
         binding?.hold = nil
       }
-      try writeNew(row, form, isLast: isLast, reviving: binding)
+      try writeNew(row, form, isLast: isLast, reviving: binding, over: over)
     case .bringCurrent, .keepCurrentUnmatched:
       if action == .keepCurrentUnmatched, let binding, try letGo(binding, file) { return }
       guard let binding, let reading = readings[item] else { return }
@@ -108,7 +103,12 @@ extension PullPass {
     try writeNew(row, binding.form, isLast: true, reviving: binding)
   }
 
-  private func writeNew(_ row: Item, _ form: FileForm, isLast: Bool, reviving: Binding? = nil) throws {
+  /// - Parameter over: the file that stands in for a revived one, without its bytes: it is written over, or goes once the
+  ///   new one has landed elsewhere. Nil where nothing does.
+  private func writeNew(
+    _ row: Item, _ form: FileForm, isLast: Bool, reviving: Binding? = nil,
+    over: (path: PathBytes, hash: ContentHash)? = nil
+  ) throws {
     guard let place = places[row.id] else { return }
     if plansOnly {
       plan.write += 1
@@ -126,7 +126,7 @@ extension PullPass {
       guard let wanted = row.properties["blob_ref"]?.text.flatMap({ ContentHash($0) }) else {
         return tell(place.path, .absent, "the item names no bytes", row.id)
       }
-      if let standing = disk.standing(at: place.path) {
+      if let standing = disk.standing(at: place.path), standing != over?.path {
         return try adopt(row, binding, standing, wanted, form, isLast: isLast)
       }
       guard let bytes = try fetch(wanted, row.id, place.path) else { return }
@@ -137,7 +137,7 @@ extension PullPass {
       case .failure(let failure): return tell(place.path, .unwritten, failure.reason, row.id)
       case .success(let bytes):
         if form == .markdown { binding.edges = try shownEdges(in: row, bytes, reviving) }
-        if let standing = disk.standing(at: place.path) {
+        if let standing = disk.standing(at: place.path), standing != over?.path {
           return try adopt(row, binding, standing, ContentHash(of: bytes), form, isLast: isLast)
         }
         content = .bytes(bytes)
@@ -148,10 +148,11 @@ extension PullPass {
     try add(
       PlannedLanding(
         wish: LandingWish(
-          path: place.path, content: content, expected: .absent,
+          path: place.path, content: content,
+          expected: over.map { $0.path == place.path ? .bytes($0.hash) : .absent } ?? .absent,
           executable: form == .bytes && (try folder.keepsPermissions(in: root)) ? runs : nil),
-        binding: binding, count: reviving == nil ? .written : .revived, isBeside: place.isBeside, leaves: nil,
-        blob: blob))
+        binding: binding, count: reviving == nil ? .written : .revived, isBeside: place.isBeside,
+        leaves: over.flatMap { $0.path == place.path ? nil : $0 }, blob: blob))
   }
 
   /// A file stands where a new one is wanted: the item's own where it holds what the item renders to (F32.2), else the

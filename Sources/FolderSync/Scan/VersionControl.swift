@@ -50,6 +50,7 @@ struct VersionControl {
     for standing in [".hg/wlock", ".jj/working_copy/working_copy.lock"] {
       if isThere(directory.appending(PathBytes(standing))) { return true }
     }
+    if case .unanswered = find(directory.appending(".git")) { return true }
     guard let git = gitDirectory(directory.appending(".git")) else { return false }
     for standing in ["index.lock", "rebase-merge", "rebase-apply"] where isThere(git.appending(PathBytes(standing))) {
       return true

@@ -372,9 +372,18 @@ extension FolderEngine {
     return true
   }
 
-  /// Takes a blocked write out once the row it is of was read; a row that could not be read leaves it for the next push.
-  private func withdrawn(_ write: QueuedWrite) throws -> Bool {
-    do throws(MarfaError) { return try copy.queue.withdraw(write.id) } catch {
+  /// Takes a blocked write out once the row it is of was read, with the folder's record of it and what else `settling`
+  /// changes, in one commit: killed in between, a file's words would pass for sent. A row that could not be read leaves it
+  /// for the next push.
+  private func withdrawn(_ write: QueuedWrite, settling: () throws -> Void = {}) throws -> Bool {
+    do throws(MarfaError) {
+      return try copy.queue.withdraw(write.id) { () throws(MarfaError) in
+        do {
+          try store.unlink(write.id)
+          try settling()
+        } catch { throw MarfaError(any: error) }
+      }
+    } catch {
       if error.isEnvironmental || Self.awaitsFill(error) { return false }
       throw error
     }
@@ -385,11 +394,8 @@ extension FolderEngine {
   /// its words go as any behind file's do, its own fields are flagged (F9.2, F7.20).
   private func takeBackCollided() throws {
     for mine in try editsInQueueOrder() {
-      guard let queued = try copy.queue.write(mine.id), queued.blockedReason == .conflictUnresolved,
-        try withdrawn(queued)
-      else { continue }
-      try commit {
-        try store.unlink(mine.id)
+      guard let queued = try copy.queue.write(mine.id), queued.blockedReason == .conflictUnresolved else { continue }
+      _ = try withdrawn(queued) {
         try store.change(mine.item) { binding in
           binding.spent.removeAll { $0.write == mine.id }
           // As though the file had not been read: what it says was taken by nobody.
@@ -403,10 +409,9 @@ extension FolderEngine {
 
   /// Takes back a change of an edge that another machine changed first: the next scan meets the edge as it stands.
   private func decideAnew(_ write: EntityID, _ edge: EntityID, _ item: EntityID) throws {
-    guard let queued = try copy.queue.write(write), try withdrawn(queued) else { return }
-    let there = try copy.edge(edge)
-    try commit {
-      try store.unlink(write)
+    guard let queued = try copy.queue.write(write) else { return }
+    _ = try withdrawn(queued) {
+      let there = try copy.edge(edge)
       try store.change(item) { binding in
         binding.edgesOwed = true
         if let place = binding.edges.firstIndex(where: { $0.edge == edge }) {
@@ -504,7 +509,6 @@ extension FolderEngine {
     for mine in try store.writes() where mine.role == .delete {
       guard let write = try copy.queue.write(mine.id), write.blockedReason == .conflictUnresolved, try withdrawn(write)
       else { continue }
-      try store.unlink(mine.id)
       guard let row = try copy.item(mine.item), !row.isTrashed, let shown = try? JSON(parsing: mine.detail.bytes),
         let form = shown["form"]?.int.flatMap(FileForm.init(rawValue:)), let showed = Showed(json: shown["showed"])
       else { continue }

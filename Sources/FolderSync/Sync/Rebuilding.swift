@@ -146,7 +146,11 @@ extension Folders {
     // The store itself last: cut short before it, the folder is as it was but for its log, which is kept.
     let names = try state.list().map(\.name).filter { $0.bytes.starts(with: storeName.bytes) && $0 != lock }.sorted()
     for name in names.reversed() {
-      try state.rename(name, to: target, as: name, .noReplace)
+      do throws(FileError) { try state.rename(name, to: target, as: name, .noReplace) } catch {
+        // A store without its log would be an older one: what went comes back.
+        for name in moved.reversed() { try? target.rename(name, to: state, as: name, .noReplace) }
+        throw error
+      }
       moved.append(name)
     }
     try target.sync()

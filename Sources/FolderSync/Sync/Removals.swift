@@ -13,10 +13,8 @@ extension FolderEngine {
     }
     let disk = try store.paused(.disk)
     let pull = try store.paused(.pull)
-    guard !disk.isEmpty || !pull.isEmpty else {
-      try store.set(.suspect, nil)
-      return report
-    }
+    // A store that is not what it was, and of which nothing was found missing yet, stays so: there is nothing to agree to.
+    guard !disk.isEmpty || !pull.isEmpty else { return report }
     let facts = try facts()
     try requireAnswers(facts)
     try settleLandings(in: root)
@@ -89,12 +87,13 @@ extension FolderEngine {
     let found = Set(walked.files.map(\.path))
     let pass = try PullPass(self, facts, root: root)
     try pass.prepare()
+    var unwritten = 0
     for item in disk.keys.sorted() {
       guard let binding = try store.binding(of: item), !found.contains(binding.path) else { continue }
       let row = try copy.item(item)
       switch try pass.membership(of: item, row) {
       case .held where pass.embedded[item] == nil:
-        if try pass.putBack(binding) { report.putBack += 1 }
+        if try pass.putBack(binding) { report.putBack += 1 } else { unwritten += 1 }
       case .held, .leftByState, .purged, .lost:
         // An embedded file is written anew by the pull; one whose item left by state, or is gone, is let go.
         let ends = pass.embedded[item] == nil && row != nil
@@ -106,7 +105,14 @@ extension FolderEngine {
       }
     }
     for item in disk.keys { _ = try releaseOlder(item) }
-    try store.set(.suspect, nil)
+    // What was asked back and could not be written is no delete, however few they are.
+    try store.set(
+      .suspect,
+      unwritten == 0
+        ? nil
+        : Text(
+          "\(unwritten) of the files to be put back could not be written; what is missing waits for `confirm` or `restore`"
+        ))
     for item in paused.keys.sorted() {
       guard let row = try copy.item(item) else { continue }
       let queued: QueuedWrite

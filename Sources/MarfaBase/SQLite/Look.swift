@@ -68,10 +68,22 @@ struct Look {
   var isStill: Bool {
     switch found {
     case .worked: true
-    case .alone(let file): Look.stamp(path) == file && (Look.stamp(path + "-wal")?.size ?? 0) == 0
+    case .alone(let file):
+      // A journal under way: what stands in the file may yet be taken back.
+      Look.stamp(path) == file && (Look.stamp(path + "-wal")?.size ?? 0) == 0 && !isJournaled
     case .withLog(let file, let log):
       Look.stamp(path) == file && Look.stamp(path + "-wal") == log && Look.stamp(path + "-shm") == nil
     }
+  }
+
+  /// Whether a rollback journal has a transaction in it, as on file systems whose processes share no memory (ST6).
+  private var isJournaled: Bool {
+    let descriptor = Glibc.open(path + "-journal", O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { return false }
+    defer { close(descriptor) }
+    var first: UInt8 = 0
+    // An ended one is emptied, or its head made zeros.
+    return read(descriptor, &first, 1) == 1 && first != 0
   }
 
   private static func stamp(_ path: String) -> Stamp? {

@@ -62,7 +62,9 @@ extension WriteQueue {
   /// was read, which is then held (Q46). Returns whether it went.
   /// - Throws: `not_found` for an unknown id; the failure of the read, and then nothing changed.
   @discardableResult
-  package func withdraw(_ id: EntityID) throws(MarfaError) -> Bool {
+  package func withdraw(
+    _ id: EntityID, settling: () throws(MarfaError) -> Void = {}
+  ) throws(MarfaError) -> Bool {
     try copy.requireWriter()
     guard let write = try table.entry(id) else { throw MarfaError(.notFound, "the queue holds no write \(id)") }
     switch write.blockedReason {
@@ -80,6 +82,7 @@ extension WriteQueue {
       try table.remove(write)
       try refuseWaiting(for: write, because: write.kind)
       try reproject(write)
+      try settling()
       return true
     }
   }

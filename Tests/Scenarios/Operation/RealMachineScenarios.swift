@@ -1,4 +1,5 @@
 import FolderSync
+import Glibc
 import MarfaBase
 import MarfaCopy
 import TestSupport
@@ -129,6 +130,60 @@ struct RealMachineScenarios {
       #expect(bench.writes.isEmpty)
       #expect(try bench.body(item) == words)
     }
+  }
+
+  @Test(
+    "P3.1 P5.2 an emptied note that cannot be written back for want of room stays, and nothing of it is deleted or sent"
+  )
+  func emptiedOnAFullDisk() throws {
+    let bench = try FolderBench()
+    let folder = try KeptFolder(bench)
+    try folder.write("a.md", "Words.\n")
+    try folder.push()
+    let item = try bench.id("a")
+    try folder.write("a.md", "")
+    try folder.push()
+    try bench.edit(item, ["body": "Theirs.\n"])
+    bench.transport.clear()
+    folder.machine.faults = Faults { $0.operation == .write ? .fail(ENOSPC) : .proceed }
+    _ = try? folder.push()
+    folder.machine.faults = nil
+    #expect(folder.text("a.md") == "")
+    #expect(try folder.push().pull?.revived == 1)
+    #expect(folder.text("a.md")?.hasSuffix("Theirs.\n") == true)
+    folder.grace()
+    try folder.push()
+    #expect(bench.writes.isEmpty)
+    #expect(try bench.body(item) == "Theirs.\n")
+  }
+
+  @Test("C11.1 P5.2 files that restore could not write back wait on, however few, and come back with room")
+  func restoreOnAFullDisk() throws {
+    let bench = try FolderBench()
+    let folder = try KeptFolder(bench, RemovalScenarios.settings(2, try RemovalScenarios.fraction("0.25")))
+    for number in 1...6 { try folder.write("n\(number).md", "Note \(number).\n") }
+    try folder.push()
+    for number in 1...3 { try folder.disk.delete(folder.path("n\(number).md")) }
+    #expect(try folder.push().scan.paused == 3)
+    // Room for all but one of them.
+    folder.machine.faults = Faults { call in
+      call.operation == .rename && call.name.name == "n3.md" ? .fail(ENOSPC) : .proceed
+    }
+    let short = try folder.restore()
+    folder.machine.faults = nil
+    #expect(short.putBack == 2)
+    bench.transport.clear()
+    folder.grace()
+    #expect(try folder.push().scan.paused == 1)
+    folder.grace()
+    try folder.push()
+    #expect(bench.writes.isEmpty, "\(bench.writes)")
+    #expect(try folder.restore().putBack == 1)
+    #expect(folder.text("n3.md")?.hasSuffix("Note 3.\n") == true)
+    folder.grace()
+    let after = try folder.push()
+    #expect(after.scan.paused == 0 && after.scan.missing == 0 && after.scan.flagged.isEmpty)
+    #expect(try bench.titles().count == 6)
   }
 
   @Test("P3.3 an older text put back loses to the newer one, and is told")
