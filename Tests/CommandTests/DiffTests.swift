@@ -4,34 +4,11 @@ import Testing
 import TestSupport
 
 /// `diff` and `history` (N6.2, P3.4).
-@Suite("one file, looked at closer") struct DiffTests {
-  let scratch: ScratchDirectory
-  let program: MarfaFolders
-  let server: LocalServer
-  let notes: String
+@Suite("one file, looked at closer") struct DiffTests: ServedSuite {
+  let served: ServedNotes
   var store: [String] { ["device", "--db", notes + "/.marfa/core.sqlite"] }
 
-  init() async throws {
-    scratch = try ScratchDirectory()
-    var program = MarfaFolders(home: scratch.path)
-    server = try await LocalServer(data: scratch.at("data"), program: program, port: true)
-    program.environment["MARFA_API_URL"] = server.url
-    program.environment["MARFA_API_KEY"] = server.key
-    self.program = program
-    notes = scratch.at("Notes")
-  }
-
-  private func json(_ words: [String], _ line: Int = #line) async throws -> JSON {
-    let ran = try await program.run(["--json"] + words)
-    try #require(ran.status == 0, "line \(line): \(words): \(ran.errText)")
-    return try #require(ran.json)
-  }
-
-  private func folder(_ files: [String: String]) async throws {
-    for (name, text) in files { try scratch.write("Notes/\(name)", text) }
-    _ = try await json(["add", notes, "--create", "Notes", "--search", #"{"types":["core.note"]}"#, "--yes"])
-    _ = try await json(["sync", notes])
-  }
+  init() async throws { served = try await ServedNotes() }
 
   private func item(_ path: String) async throws -> String {
     let files = try await json(["status", notes])["files"]?.array ?? []

@@ -3,21 +3,10 @@ import MarfaBase
 import Testing
 import TestSupport
 
-@Suite("folder commands") struct FolderTests {
-  let scratch: ScratchDirectory
-  let program: MarfaFolders
-  let server: LocalServer
-  let notes: String
+@Suite("folder commands") struct FolderTests: ServedSuite {
+  let served: ServedNotes
 
-  init() async throws {
-    scratch = try ScratchDirectory()
-    var program = MarfaFolders(home: scratch.path)
-    server = try await LocalServer(data: scratch.at("data"), program: program, port: true)
-    program.environment["MARFA_API_URL"] = server.url
-    program.environment["MARFA_API_KEY"] = server.key
-    self.program = program
-    notes = scratch.at("Notes")
-  }
+  init() async throws { served = try await ServedNotes() }
 
   /// A folder item on the server.
   func makeFolder(_ title: String = "Notes") async throws -> String {
@@ -32,12 +21,6 @@ import TestSupport
   func serverNotes() async throws -> Int {
     let told = try await program.run(["--json", "server"])
     return told.json?["stats"]?["active"]?.int ?? 0
-  }
-
-  func json(_ words: [String]) async throws -> JSON {
-    let ran = try await program.run(["--json"] + words)
-    try #require(ran.status == 0, "\(words): \(ran.errText)")
-    return try #require(ran.json)
   }
 
   /// A confirmed folder over `Notes` holding these files, synced.

@@ -4,27 +4,10 @@ import Testing
 import TestSupport
 
 /// What a watch tells the desktop (N5), against a notification daemon of the test's own.
-@Suite("notifications") struct NotifyTests {
-  let scratch: ScratchDirectory
-  let program: MarfaFolders
-  let server: LocalServer
-  let notes: String
+@Suite("notifications") struct NotifyTests: ServedSuite {
+  let served: ServedNotes
 
-  init() async throws {
-    scratch = try ScratchDirectory()
-    var program = MarfaFolders(home: scratch.path)
-    server = try await LocalServer(data: scratch.at("data"), program: program, port: true)
-    program.environment["MARFA_API_URL"] = server.url
-    program.environment["MARFA_API_KEY"] = server.key
-    self.program = program
-    notes = scratch.at("Notes")
-  }
-
-  private func json(_ words: [String], _ line: Int = #line) async throws -> JSON {
-    let ran = try await program.run(["--json"] + words)
-    try #require(ran.status == 0, "line \(line): \(words): \(ran.errText)")
-    return try #require(ran.json)
-  }
+  init() async throws { served = try await ServedNotes() }
 
   private func folder(of count: Int) async throws {
     for number in 0..<count { try scratch.write("Notes/\(number).md", "# Note \(number)\n") }

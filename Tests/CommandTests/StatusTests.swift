@@ -4,33 +4,10 @@ import Testing
 import TestSupport
 
 /// `status`, as a person looks at it (C9, N6.1).
-@Suite("where files stand") struct StatusTests {
-  let scratch: ScratchDirectory
-  let program: MarfaFolders
-  let server: LocalServer
-  let notes: String
+@Suite("where files stand") struct StatusTests: ServedSuite {
+  let served: ServedNotes
 
-  init() async throws {
-    scratch = try ScratchDirectory()
-    var program = MarfaFolders(home: scratch.path)
-    server = try await LocalServer(data: scratch.at("data"), program: program, port: true)
-    program.environment["MARFA_API_URL"] = server.url
-    program.environment["MARFA_API_KEY"] = server.key
-    self.program = program
-    notes = scratch.at("Notes")
-  }
-
-  private func json(_ words: [String], _ line: Int = #line) async throws -> JSON {
-    let ran = try await program.run(["--json"] + words)
-    try #require(ran.status == 0, "line \(line): \(words): \(ran.errText)")
-    return try #require(ran.json)
-  }
-
-  private func folder(_ files: [String: String]) async throws {
-    for (name, text) in files { try scratch.write("Notes/\(name)", text) }
-    _ = try await json(["add", notes, "--create", "Notes", "--search", #"{"types":["core.note"]}"#, "--yes"])
-    _ = try await json(["sync", notes])
-  }
+  init() async throws { served = try await ServedNotes() }
 
   @Test("N6.1 --cause groups all that is not in step, what waits too; the counts come first")
   func causes() async throws {

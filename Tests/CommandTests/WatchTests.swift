@@ -3,21 +3,10 @@ import MarfaBase
 import Testing
 import TestSupport
 
-@Suite("watch") struct WatchTests {
-  let scratch: ScratchDirectory
-  let program: MarfaFolders
-  let server: LocalServer
-  let notes: String
+@Suite("watch") struct WatchTests: ServedSuite {
+  let served: ServedNotes
 
-  init() async throws {
-    scratch = try ScratchDirectory()
-    var program = MarfaFolders(home: scratch.path)
-    server = try await LocalServer(data: scratch.at("data"), program: program, port: true)
-    program.environment["MARFA_API_URL"] = server.url
-    program.environment["MARFA_API_KEY"] = server.key
-    self.program = program
-    notes = scratch.at("Notes")
-  }
+  init() async throws { served = try await ServedNotes() }
 
   func folder(confirmed: Bool = true) async throws {
     try scratch.write("Notes/One.md", "# One\n")
