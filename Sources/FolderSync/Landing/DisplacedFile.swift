@@ -27,7 +27,8 @@ package enum DisplacedOutcome: Hashable, Sendable {
   case gone
   /// A program still has it open for writing, or it can't be looked at: the next pass looks again.
   case waits
-  /// It held newer words of the person's: it stands in its place again, what landed is gone. An edit, for the scan.
+  /// It held newer words of the person's, or is no file: it stands in its place again, what landed is gone. An edit, for
+  /// the scan.
   case putBack
   /// It held newer words, and something newer stands in its place: it is at this path now (flag `saved`).
   case beside(PathBytes)
@@ -41,7 +42,9 @@ extension Landing {
       let directory = parent.isEmpty ? root : try root.directory(beneath: parent)
       let temporary = displaced.temporary.name
       guard let status = try directory.status(of: temporary) else { return .gone }
-      guard status.kind == .regular else { return .waits }
+      // A link, directory or pipe put there between look and rename is the person's as a file is: it never waits for
+      // anything, and nothing of it is read.
+      guard status.kind == .regular else { return try giveBack(displaced, in: directory) }
       let reading = try FileReading(temporary, below: directory)
       if reading.hash == displaced.hash, reading.isSettled {
         guard isLetGo(reading) else { return .waits }

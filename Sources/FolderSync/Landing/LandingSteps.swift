@@ -112,8 +112,10 @@ extension Landing {
       default: throw LandingFailure(error)
       }
     }
-    // Another file than the one looked at was saved into the name between look and rename: it goes back at once.
-    guard let displaced = try? directory.status(of: temporary), displaced.inode != lookedAt.inode else { return true }
+    // Another file than the one looked at was saved into the name between look and rename, or a link, directory or pipe
+    // was put there: it goes back at once. Its inode alone does not tell: the next thing made has that of the file deleted
+    // for it.
+    guard let displaced = try? directory.status(of: temporary), !displaced.isSame(as: lookedAt) else { return true }
     do throws(FileError) {
       try directory.rename(temporary, to: directory, as: name, .exchange)
     } catch {
@@ -149,6 +151,14 @@ extension Landing {
       if error.code == EEXIST { throw LandingFailure(.changed, "something else has its name now") }
       throw LandingFailure(error)
     }
+  }
+}
+
+extension FileStatus {
+  /// Whether both looks saw one file, whatever was done to it in between.
+  fileprivate func isSame(as other: FileStatus) -> Bool {
+    kind == other.kind && inode == other.inode && device == other.device
+      && (birth == nil || other.birth == nil || birth == other.birth)
   }
 }
 

@@ -39,9 +39,10 @@ extension FolderEngine {
     }
     let found: FileReading
     switch read(record.path, in: root, keeping: false) {
-    // What cannot be read now tells nothing: the record stays, and with it the file the landing may have displaced.
-    case .failed: return
-    case .gone: return try settleUnlanded(record, hash, root)
+    // What cannot be read now tells nothing: the record stays, and with it the file the landing may have displaced. A link
+    // or a directory is never read, and never what landed.
+    case .failed where try !isForeign(record.path, in: root): return
+    case .failed, .gone: return try settleUnlanded(record, hash, root)
     case .read(let reading):
       guard reading.hash == hash else { return try settleUnlanded(record, hash, root) }
       found = reading
@@ -67,20 +68,27 @@ extension FolderEngine {
   /// under the temporary name, and may be the only copy of a save of that moment (P1.4).
   private func settleUnlanded(_ record: LandingRecord, _ hash: ContentHash, _ root: any Directory) throws {
     if let temporary = record.temporary, let replaces = record.replaces {
+      let isTheirs: Bool
       switch read(temporary, in: root, keeping: false) {
-      case .failed: return
-      case .gone: break
-      case .read(let standing):
-        if standing.hash != hash {
-          return try commit {
-            try store.record(
-              DisplacedFile(path: record.path, temporary: temporary, hash: replaces, landed: hash))
-            try store.forgetLanding(at: record.path)
-          }
+      case .failed where try !isForeign(temporary, in: root): return
+      case .failed: isTheirs = true
+      case .gone: isTheirs = false
+      case .read(let standing): isTheirs = standing.hash != hash
+      }
+      if isTheirs {
+        return try commit {
+          try store.record(DisplacedFile(path: record.path, temporary: temporary, hash: replaces, landed: hash))
+          try store.forgetLanding(at: record.path)
         }
       }
     }
     try store.forgetLanding(at: record.path)
+  }
+
+  /// Whether something stands at a path that is no file: a link, a directory, a pipe.
+  private func isForeign(_ path: PathBytes, in root: any Directory) throws -> Bool {
+    guard let status = try? look(path, in: root) else { return false }
+    return status.kind != .regular
   }
 
   /// Temporary files a sweep must leave: they may hold words of the person's.

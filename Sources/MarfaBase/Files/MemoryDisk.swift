@@ -29,6 +29,8 @@ public final class MemoryDisk: Sendable {
     public var leases = true
     /// Permission bits last.
     public var modes = true
+    /// A file made takes the inode of one that went, as ext4 does.
+    public var reusesInodes = false
 
     /// All of them.
     public init() {}

@@ -40,6 +40,7 @@ struct MemoryState: Sendable {
   var now: Int64
   var nodes: [UInt64: MemoryNode] = [:]
   var lastInode: UInt64 = 0
+  var freed: [UInt64] = []
   var lastDevice: UInt64 = 1
   var lastHandle: UInt64 = 0
   var locks: [UInt64: [Lock]] = [:]
@@ -60,10 +61,16 @@ struct MemoryState: Sendable {
   }
 
   mutating func make(_ kind: FileKind, mode: UInt32, device: UInt64) -> UInt64 {
-    lastInode += 1
-    nodes[lastInode] = MemoryNode(
+    let inode: UInt64
+    if features.reusesInodes, let free = freed.popLast() {
+      inode = free
+    } else {
+      lastInode += 1
+      inode = lastInode
+    }
+    nodes[inode] = MemoryNode(
       kind: kind, mode: features.modes ? mode & 0o7777 : 0o755, device: device, birth: now, modified: now, changed: now)
-    return lastInode
+    return inode
   }
 
   mutating func touch(_ node: UInt64) {
@@ -91,6 +98,7 @@ struct MemoryState: Sendable {
     if let found = nodes[node], found.links == 0, found.opens == 0 {
       nodes[node] = nil
       locks[node] = nil
+      freed.append(node)
     }
   }
 

@@ -40,6 +40,11 @@ private struct Folder {
     } catch { return (error as? LandingFailure)?.kind }
   }
 
+  /// Names a landing left.
+  var hidden: [PathBytes] {
+    ((try? files.openDirectory("/n").list()) ?? []).map(\.name).filter { TemporaryName($0) != nil }
+  }
+
   /// The files of the folder but its store.
   var names: [PathBytes] { disk.tree("/n").map(\.path).filter { $0 != ".marfa/core.sqlite" } }
 }
@@ -128,6 +133,48 @@ private struct Folder {
     #expect(folder.failure("gone.md", over: "old") == .changed)
     #expect(folder.names == ["a.md", "file.md", "renamed.md"])
     #expect(folder.disk.status("/n/link.md")?.kind == .link && folder.disk.text("/n/file.md") == "person")
+  }
+
+  @Test("P1.4, F20.6 a link, directory or pipe put in a file's place at the last moment stays, whatever inode it has")
+  func foreign() throws {
+    var features = MemoryDisk.Features()
+    features.reusesInodes = true
+    for kind in [FileKind.link, .directory] {
+      let disk = Mutex<MemoryDisk?>(nil)
+      let folder = try Folder(
+        features: features,
+        door: { (point, name, _) throws(FileError) in
+          guard point == .rename, let disk = disk.withLock({ $0 }) else { return }
+          try disk.delete("/n/a.md")
+          if kind == .link {
+            try disk.makeLink("/n/a.md", to: "/nowhere")
+          } else {
+            try disk.makeDirectory("/n/a.md")
+          }
+        })
+      try folder.disk.write("/n/a.md", "old")
+      disk.withLock { $0 = folder.disk }
+      #expect(folder.failure("a.md", over: "old") == .changed)
+      #expect(folder.disk.status("/n/a.md")?.kind == kind && folder.hidden.isEmpty)
+    }
+  }
+
+  @Test("P1.4 what stands under a displaced file's name and is no file goes back, or beside, and never waits for ever")
+  func foreignDisplaced() throws {
+    for isNewer in [false, true] {
+      let folder = try Folder()
+      try folder.disk.write("/n/a.md", "old")
+      let displaced = try #require(try folder.land("a.md", "new", over: "old").displaced)
+      let temporary = PathBytes("/n").appending(displaced.temporary)
+      try folder.disk.delete(temporary)
+      try folder.disk.makeLink(temporary, to: "/nowhere")
+      if isNewer { try folder.disk.write("/n/a.md", "newer") }
+      let beside: PathBytes = "a (saved while syncing).md"
+      #expect(folder.landing.settle(displaced) == (isNewer ? .beside(beside) : .putBack))
+      #expect(folder.disk.status(PathBytes("/n").appending(isNewer ? beside : "a.md"))?.kind == .link)
+      if isNewer { #expect(folder.disk.text("/n/a.md") == "newer") }
+      #expect(folder.hidden.isEmpty)
+    }
   }
 
   @Test("X15.4 a read-only file is not replaced, and an attribute that can't be set fails the landing")

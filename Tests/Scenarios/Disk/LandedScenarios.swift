@@ -85,6 +85,34 @@ struct LandedScenarios {
     }
   }
 
+  @Test(
+    "F20.6, P1.4 a link or directory put in a file's place before its landing stays there, is told, and leaves nothing",
+    arguments: [Thing.directory, .link])
+  func takesItsPlace(_ thing: Thing) throws {
+    var features = MemoryDisk.Features()
+    features.reusesInodes = true
+    let folder = try held(features: features)
+    let item = try folder.bench.id("A")
+    try folder.bench.edit(item, ["body": "Theirs.\n"])
+    let (disk, path) = (folder.disk, folder.path("A.md"))
+    folder.machine.door = door(.rename, "A.md") { () throws(FileError) in
+      try disk.delete(path)
+      if thing == .link { try disk.makeLink(path, to: "/nowhere") } else { try disk.makeDirectory(path) }
+    }
+    let push = try folder.push()
+    folder.machine.door = .none
+    #expect(push.pull?.unwritten == 1 && push.pull?.rewritten == 0, "\(push.json.compact)")
+    #expect(push.pull?.flagged.contains { $0.flag == "unwritten" && $0.item == item.description } == true)
+    for _ in 0..<2 {
+      #expect(disk.status(path)?.kind == (thing == .link ? .link : .directory) && disk.status("/nowhere") == nil)
+      let names = try MemoryFileSystem(disk).openDirectory(folder.root).list().map(\.name)
+      #expect(names.sorted() == [".marfa", "A.md"], "\(names)")
+      try folder.push()
+    }
+    // The words are the item's, whatever became of its file.
+    #expect(try folder.bench.body(item) == "Theirs.\n")
+  }
+
   @Test("X-S34 a rewrite keeps mode and attributes; a read-only file is not replaced")
   func kept() throws {
     let folder = try held(["A", "B"])
