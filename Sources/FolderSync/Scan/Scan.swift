@@ -20,6 +20,7 @@ extension FolderEngine {
     }
     let root = try openRoot()
     try settleLandings(in: root)
+    try settleLanded()
     let facts = try facts()
     try requireAnswers(facts)
     if !asksServer, try store.fact(.unheard) != nil {

@@ -291,6 +291,37 @@ struct VersionLineTests {
     #expect(try desk.machine.lines("A.md").contains("marfa_version: 3"))
   }
 
+  @Test("F-S7.24 a line taken out after a plain device drain landed the file's edit is cleared, by a push as by a scan")
+  func afterPlainDrain() throws {
+    for byScan in [false, true] {
+      let (desk, id) = try held(JSONObject([("mood", "good")]))
+      try desk.machine.edit("A.md", "Words.", "New.")
+      _ = try desk.machine.scan()
+      let drained = try desk.machine.folders.working(desk.machine.root, "drain") { try $0.copy.queue.drain() }
+      #expect(drained.verdicts.map(\.verdict) == [.accepted])
+      try desk.machine.edit("A.md", "mood: good\n", "")
+      if byScan { #expect(try desk.machine.scan().updated == 1) }
+      let (_, sent) = try desk.push()
+      #expect(sent.edits(id).first?.body.string("properties_mode") == "replace")
+      #expect(try desk.properties(id) == ["title": "A", "body": "New.\n"])
+      #expect(try !desk.machine.need("A.md").contains("mood"))
+      #expect(try desk.push().sent.isEmpty)
+    }
+  }
+
+  @Test("F-S7.24 a tag taken out after a plain device drain landed the one before it goes")
+  func tagAfterPlainDrain() throws {
+    let (desk, id) = try held()
+    try desk.machine.edit("A.md", "tier: library\n", "tier: library\ntags: [one, two]\n")
+    _ = try desk.machine.scan()
+    _ = try desk.machine.folders.working(desk.machine.root, "drain") { try $0.copy.queue.drain() }
+    #expect(try desk.tags(id) == ["one", "two"])
+    try desk.machine.edit("A.md", "tags: [one, two]\n", "tags: [two]\n")
+    _ = try desk.push()
+    #expect(try desk.tags(id) == ["two"])
+    #expect(try desk.push().sent.isEmpty)
+  }
+
   @Test("F-S7.25 a tag added in a file at the old line of a step no file shows is sent")
   func stepNoFileShows() throws {
     let (desk, id) = try held()
