@@ -25,6 +25,28 @@ final class NameLookups {
     self.asksServer = asksServer
   }
 
+  /// From how many names on they are asked together (P6.4).
+  private static let together = 8
+
+  /// Asks many names at once, those that a pass is about to ask; what could not be told so is asked alone when its turn
+  /// comes.
+  func ask(all names: [Text]) throws {
+    let names = names.filter { outcomes[$0] == nil }
+    guard asksServer, !isAway, names.count >= Self.together, folder.copy.server.endpoint != nil else { return }
+    do throws(MarfaError) {
+      for (name, items) in try folder.copy.lookUp(names: names) {
+        titledItems[NameKey(name), default: []].formUnion(items)
+        outcomes[name] = .asked
+      }
+    } catch {
+      if error.isEnvironmental {
+        isAway = true
+      } else if error.code == .canceled || error.exit == 5 {
+        throw error
+      }
+    }
+  }
+
   /// The items the server named for a title, beside the copy's own.
   func titled(_ key: NameKey) -> Set<EntityID> { titledItems[key] ?? [] }
 

@@ -15,7 +15,18 @@ extension ScanPass {
   func decideAllEdges() throws {
     var names = FileNames()
     for file in files { if let item = file.item, !unmade.contains(item) { names.add(file.path, item: item) } }
-    for work in edgeWork where !unmade.contains(work.item) {
+    let all = edgeWork.filter { !unmade.contains($0.item) }
+    if mode.asksServer, all.count > 1 {
+      var asked: [Text] = []
+      var seen: Set<Text> = []
+      for work in all {
+        try folder.checkStop()
+        var statement = EdgeStatement(pass: self, names: names, work: work)
+        for name in try statement.namesToAsk() where seen.insert(name).inserted { asked.append(name) }
+      }
+      try lookups.ask(all: asked)
+    }
+    for work in all {
       try folder.checkStop()
       var statement = EdgeStatement(pass: self, names: names, work: work)
       try statement.read()
@@ -46,6 +57,7 @@ extension ScanPass {
       }
       binding.heldBack = decision.heldBack
       binding.edgesOwed = !statement.bodyReasons.isEmpty || !statement.embeds.isEmpty || statement.waits
+      binding.dropRefusals(notStatedBy: statement.stated, isWhole: statement.isWhole)
       if !reasons.isEmpty {
         binding.hold = Hold(.edges, reasons.joined(separator: "; "))
       } else if binding.hold?.flag == .edges {
@@ -140,6 +152,12 @@ private struct EdgeStatement {
     self.work = work
   }
 
+  /// Whether every line, link and embed was told: what is not stated then is not in the file.
+  var isWhole: Bool {
+    work.document != nil && !waits && bodyReasons.isEmpty && embeds.isEmpty && lineReasons.isEmpty
+      && stated.allSatisfy { $0.standsDown == nil && !$0.holdsRemovals }
+  }
+
   private var folder: FolderEngine { pass.folder }
   private var facts: PassFacts { pass.facts }
 
@@ -152,6 +170,28 @@ private struct EdgeStatement {
     let references = pass.files[work.file].references(document)
     if let type = facts.catalog.edgeTypes[PassFacts.references] { try readLinks(references.links, type) }
     if let type = facts.catalog.edgeTypes[PassFacts.attachedTo] { readEmbeds(references.embeds, type) }
+  }
+
+  /// The names the server is to be asked for, as `read` will ask them.
+  mutating func namesToAsk() throws -> [Text] {
+    guard let document = work.document else { return [] }
+    refused = work.isChanged ? [:] : try folder.store.refusedLookups(of: work.item)
+    heldHere = try folder.copy.edges(from: work.item) + folder.copy.edges(to: work.item)
+    var links: [(link: LinkText, type: Text, isSource: Bool)] = []
+    for line in document.edges {
+      guard let (type, isReverse) = facts.catalog.edgeType(named: line.key), type.id != PassFacts.inFolder else {
+        continue
+      }
+      for case .link(let link) in line.targets { links.append((link, type.id, !isReverse)) }
+    }
+    if let type = facts.catalog.edgeTypes[PassFacts.references] {
+      links += pass.files[work.file].references(document).links.map { ($0.text, type.id, true) }
+    }
+    var names: [Text] = []
+    for (link, type, isSource) in links where try settled(link, type: type, isSource: isSource) == nil {
+      names += link.readings.filter { EntityID($0) == nil && refused[$0] == nil }
+    }
+    return names
   }
 
   private mutating func entry(_ type: EdgeType, isSource: Bool) -> Int {
@@ -254,40 +294,65 @@ private struct EdgeStatement {
     case problem(String)
   }
 
-  /// One typed name (F11.11 to F11.19). A name that already names its edge's item stays that item's, whoever else takes
-  /// the name (F11.15); any other that is no id is asked of the server too.
-  private mutating func resolve(_ link: LinkText, type: Text, isSource: Bool) throws -> Resolved {
-    let folder = folder
-    let lookups = pass.lookups
-    let resolver = LinkResolver(
+  /// What is told of a name without asking for it by title.
+  private enum Settled {
+    case item(EntityID)
+    case headingOnly
+    /// An id nothing here holds.
+    case unheldID(EntityID)
+
+    var resolved: Resolved {
+      switch self {
+      case .item(let item), .unheldID(let item): .item(item)
+      case .headingOnly: .headingOnly
+      }
+    }
+  }
+
+  private var resolver: LinkResolver {
+    let (folder, lookups) = (folder, pass.lookups)
+    return LinkResolver(
       files: names,
       titled: { key in Set(try folder.copy.itemsTitled(key: key)).union(lookups.titled(key)).sorted() },
       holds: { id in try folder.copy.item(id).map { !$0.isTrashed } ?? false })
+  }
+
+  /// Nil where its titles have to be asked of the server.
+  private func settled(_ link: LinkText, type: Text, isSource: Bool) throws -> Settled? {
     let local = try resolver.resolve(link)
-    if case .headingOnly = local { return .headingOnly }
-    let edged = Set(
-      heldHere.filter { $0.type == type && ($0.source == work.item) == isSource }.map { $0.other(than: work.item) })
     let candidates: Set<EntityID>
     switch local {
+    case .headingOnly: return .headingOnly
+    case .unheldID(let id): return .unheldID(id)
     case .one(let item): candidates = [item]
     case .ambiguous(let items): candidates = Set(items)
-    case .unheldID(let id):
-      switch try lookups.item(id) {
+    case .none: candidates = []
+    }
+    let edged = Set(
+      heldHere.filter { $0.type == type && ($0.source == work.item) == isSource }.map { $0.other(than: work.item) })
+    let already = candidates.intersection(edged)
+    if already.count == 1, let item = already.first { return .item(item) }
+    if let id = EntityID(link.name), candidates.contains(id), candidates.count == 1 { return .item(id) }
+    return nil
+  }
+
+  /// One typed name (F11.11 to F11.19). A name that already names its edge's item stays that item's, whoever else takes
+  /// the name (F11.15); any other that is no id is asked of the server too.
+  private mutating func resolve(_ link: LinkText, type: Text, isSource: Bool) throws -> Resolved {
+    if let settled = try settled(link, type: type, isSource: isSource) {
+      guard case .unheldID(let id) = settled else { return settled.resolved }
+      switch try pass.lookups.item(id) {
       case .none:
         waits = true
         return .problem("\(link.typed) is asked of the server once it can be reached")
       case .some(.some(let item)): return .item(item)
       case .some(.none): return .problem("\(link.typed) matches no item")
       }
-    case .none, .headingOnly: candidates = []
     }
-    let already = candidates.intersection(edged)
-    if already.count == 1, let item = already.first { return .item(item) }
-    if let id = EntityID(link.name), candidates.contains(id), candidates.count == 1 { return .item(id) }
 
     for name in link.readings where EntityID(name) == nil {
       if let reason = refused[name] { return .problem("\(link.typed): \(reason)") }
-      switch try lookups.ask(name) {
+      switch try pass.lookups.ask(name) {
       case .asked: break
       case .waits:
         waits = true
@@ -299,13 +364,33 @@ private struct EdgeStatement {
     }
     switch try resolver.resolve(link) {
     case .one(let item):
-      if try folder.copy.item(item) == nil, case .some(.none) = try lookups.item(item) {
+      if try folder.copy.item(item) == nil, case .some(.none) = try pass.lookups.item(item) {
         return .problem("\(link.typed) matches no item")
       }
       return .item(item)
     case .ambiguous: return .problem("\(link.typed) matches more than one item")
     case .unheldID, .none: return .problem("\(link.typed) matches no item")
     case .headingOnly: return .headingOnly
+    }
+  }
+}
+
+extension Binding {
+  /// Lets go of refusals of edges the file names no more (F9.10). While something in it names nothing that can be told, it
+  /// may be that very edge.
+  fileprivate mutating func dropRefusals(notStatedBy stated: [StatedEdges], isWhole: Bool) {
+    guard isWhole, refusals.contains(where: { $0.meaning != nil }) else { return }
+    var said: Set<ContentHash> = []
+    for entry in stated {
+      for other in entry.others {
+        said.insert(
+          FileRefusal.edgeMeaning(
+            entry.type.id, from: entry.isSource ? item : other.item, to: entry.isSource ? other.item : item))
+      }
+    }
+    refusals.removeAll { refusal in
+      guard case .edge = refusal.change, let meaning = refusal.meaning else { return false }
+      return !said.contains(meaning)
     }
   }
 }

@@ -112,7 +112,10 @@ final class Settlement: DrainObserver {
       case .state:
         binding.refusals.removeAll { if case .state = $0.change { true } else { false } }
       case .edge:
-        if let edge = write.edgeID { binding.refusals.removeAll { $0.change == .edge(edge) } }
+        if let edge = write.edgeID {
+          let meaning = write.edgeMeaning
+          binding.refusals.removeAll { $0.change == .edge(edge) || (meaning != nil && $0.meaning == meaning) }
+        }
       case .upload, .placement, .end, .delete, .restore: break
       }
     }
@@ -168,8 +171,11 @@ final class Settlement: DrainObserver {
           binding.edges[place].other = there.other(than: mine.item)
         }
         let isDefault = mine.detail == "default"
+        let meaning = isDefault ? nil : write.edgeMeaning
+        // The same edge refused again is one refusal, whatever id it was tried under.
+        if meaning != nil { binding.refusals.removeAll { $0.meaning == meaning } }
         binding.refusals.append(
-          FileRefusal(.edge(edge), isDefault ? "default edge \(reason)" : reason))
+          FileRefusal(.edge(edge), isDefault ? "default edge \(reason)" : reason, meaning: meaning))
       }
     case .create:
       try store.change(mine.item) { $0.refusals.append(FileRefusal(.edit, reason)) }
@@ -214,5 +220,23 @@ extension Binding {
     let landed = spent.filter { $0.write == nil }.map(\.line).max()
     spent.removeAll { $0.write == nil }
     if let landed { spent.insert(SpentLine(line: landed, write: nil), at: 0) }
+  }
+}
+
+extension QueuedWrite {
+  /// What the create of an edge says, for telling whether a file still says it (F9.10); nil for any other write.
+  fileprivate var edgeMeaning: ContentHash? {
+    guard kind == .createEdge, let body, let type = body["edge_type"]?.text,
+      let source = body["source_id"]?.text.flatMap({ EntityID($0) }),
+      let target = body["target_id"]?.text.flatMap({ EntityID($0) })
+    else { return nil }
+    return FileRefusal.edgeMeaning(type, from: source, to: target)
+  }
+}
+
+extension FileRefusal {
+  /// The digest of an edge's type and ends.
+  static func edgeMeaning(_ type: Text, from source: EntityID, to target: EntityID) -> ContentHash {
+    ContentHash(of: Array("\(source) ".utf8) + type.bytes + Array(" \(target)".utf8))
   }
 }

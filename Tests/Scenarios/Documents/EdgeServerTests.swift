@@ -109,6 +109,52 @@ struct EdgeServerTests {
     #expect(try desk.machine.need("One.md") == typed)
   }
 
+  @Test("F9.10, F11.30 a refused edge holds its file no more once its link names another item, or is taken out")
+  func refusedEdgeLetGo() throws {
+    for takenOut in [false, true] {
+      let desk = try held(["Alpha", "Gone", "There"])
+      let alpha = try desk.id("Alpha")
+      try desk.machine.edit("Alpha.md", "Words.", "See [[Gone]].")
+      var refusals = 0
+      desk.bench.transport.before = { request in
+        guard request.method == "POST", request.url.hasSuffix("/edges") else { return nil }
+        refusals += 1
+        return .success(refusal(400, "target_trashed", "The target is in the bin."))
+      }
+      let (push, _) = try desk.push()
+      #expect(push.pull?.flagged.reason("Alpha.md", "refused")?.hasPrefix("target_trashed") == true)
+      // The same words beside another change: the file is held by one refusal, not by two.
+      try desk.machine.edit("Alpha.md", "See", "Do see")
+      let (again, _) = try desk.push()
+      #expect(again.pull?.flagged.filter { $0.flag == "refused" }.count == 1, "\(again.json.compact)")
+      desk.bench.transport.before = nil
+      #expect(refusals >= 1)
+      try desk.machine.edit("Alpha.md", "[[Gone]]", takenOut ? "nothing" : "[[There]]")
+      let (mended, _) = try desk.push()
+      #expect(mended.pull?.flagged.isEmpty == true, "\(mended.json.compact)")
+      #expect(try targets(desk, alpha, "references") == (takenOut ? [] : [desk.id("There").description]))
+      let (quiet, sent) = try desk.push()
+      #expect(sent.isEmpty && quiet.pull?.flagged.isEmpty == true)
+    }
+  }
+
+  @Test("F9.10 a refused edge that lands when its file is saved again lets go of it")
+  func refusedEdgeLands() throws {
+    let desk = try held(["Alpha", "Other"])
+    try desk.machine.edit("Alpha.md", "Words.", "See [[Other]].")
+    desk.bench.transport.before = { request in
+      guard request.method == "POST", request.url.hasSuffix("/edges") else { return nil }
+      return .success(refusal(400, "target_trashed", "The target is in the bin."))
+    }
+    _ = try desk.push()
+    desk.bench.transport.before = nil
+    try desk.machine.edit("Alpha.md", "See", "Do see")
+    let (push, _) = try desk.push()
+    #expect(push.pull?.flagged.isEmpty == true, "\(push.json.compact)")
+    #expect(try targets(desk, desk.id("Alpha"), "references") == [desk.id("Other").description])
+    #expect(try desk.push().sent.isEmpty)
+  }
+
   @Test("F-S11.10 a target with no file here is shown by its title and reads back unchanged")
   func shownByTitle() throws {
     let desk = try held(["Alpha"])
