@@ -126,6 +126,9 @@ public struct MarfaError: Error, Hashable, Sendable, CustomStringConvertible {
     }
   }
 
+  /// The seconds a rate limit is waited out that names none.
+  package static let unnamedWait = 10
+
   /// Whether it clears by itself and is asked again: no answer, a timeout, 408, 425, 429, 5xx, an unnamed refusal
   /// (D210.3).
   public var isEnvironmental: Bool {

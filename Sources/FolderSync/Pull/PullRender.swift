@@ -53,8 +53,9 @@ extension PullPass {
     if reading.isBeingWritten(now: folder.now) { return true }
     guard isWatch else { return false }
     let still = folder.now.milliseconds - reading.status.modified / 1_000_000
-    if still >= 0, still < 10_000 {
-      let due = Timestamp(milliseconds: folder.now.milliseconds + 10_000 - still)
+    let wanted = folder.context.clock.wait(milliseconds: 10_000)
+    if still >= 0, still < wanted {
+      let due = Timestamp(milliseconds: folder.now.milliseconds + wanted - still)
       report.linesDue = min(report.linesDue ?? due, due)
       return true
     }

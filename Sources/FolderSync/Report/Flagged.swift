@@ -76,6 +76,8 @@ public struct SettingsFileOutcome: Hashable, Sendable {
   public var flagged: String?
   /// Why it could not be written.
   public var unwritten: String?
+  /// The seconds to wait where a rate limit kept an edit from being sent (P6.3); no part of the report.
+  package var retryAfter: Int?
 
   /// Nothing happened.
   public init() {}

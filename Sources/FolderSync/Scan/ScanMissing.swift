@@ -40,7 +40,7 @@ extension ScanPass {
 
     let settings = facts.settings
     // What a version-control program takes away for a moment waits as it is (P2.2).
-    var versions = VersionControl(root: folder.root, files: folder.context.files, now: folder.now)
+    var versions = VersionControl(root: folder.root, context: folder.context)
     let held = Set(missing.filter { versions.isAtWork(above: $0.path) }.map(\.item))
     // Of a store that is not what it was, each missing file may be one it never knew to be deleted (P3.2).
     let large =

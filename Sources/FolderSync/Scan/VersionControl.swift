@@ -12,14 +12,15 @@ struct VersionControl {
   private let now: Timestamp
   private var known: [PathBytes: Bool] = [:]
 
-  init(root: PathBytes, files: any FileSystem, now: Timestamp) {
-    self.root = root
-    self.files = files
-    self.now = now
-  }
-
   /// How long after HEAD moved missing files still wait.
-  static let settling: Int64 = 60_000
+  private let settling: Int64
+
+  init(root: PathBytes, context: Context) {
+    self.root = root
+    files = context.files
+    now = context.clock.now
+    settling = context.clock.wait(milliseconds: 60_000)
+  }
 
   mutating func isAtWork(above path: PathBytes) -> Bool {
     var directory: PathBytes = .empty
@@ -87,7 +88,7 @@ struct VersionControl {
     case .unanswered: return true
     case .there(let status):
       let age = now.milliseconds &- status.modified / 1_000_000
-      return age < Self.settling && age > -Self.settling
+      return age < settling && age > -settling
     }
   }
 

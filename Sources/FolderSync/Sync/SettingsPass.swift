@@ -79,6 +79,7 @@ extension FolderEngine {
       guard isAnswer else {
         if error.code == .canceled { throw error }
         outcome.flagged = "the edit of folder.yaml is not sent yet: \(error.message)"
+        if error.code == .rateLimited { outcome.retryAfter = error.retryAfter ?? MarfaError.unnamedWait }
         return
       }
       var reason = "the folder door refused the edit of folder.yaml: \(error.refusalReason)"

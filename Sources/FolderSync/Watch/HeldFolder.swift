@@ -118,8 +118,9 @@ final class HeldFolder: WatchedFolder {
       outcome.reminders.append(now &+ (now < open &+ 1_000_000_000 ? PassSchedule.settleWindow : 1_000_000_000))
     }
     if let due = push.pull?.linesDue {
-      let wait = max(50, due.milliseconds - engine.now.milliseconds)
-      outcome.reminders.append(now &+ UInt64(wait) * 1_000_000)
+      let clock = engine.context.clock
+      let left = clock.span(milliseconds: due.milliseconds - engine.now.milliseconds)
+      outcome.reminders.append(now &+ max(50_000_000, left))
     }
     let drain = push.drain.drain
     // Nobody tells when the network or the power changed.
@@ -127,6 +128,9 @@ final class HeldFolder: WatchedFolder {
     if drain.undelivered > 0 || push.catchUp.failed != nil {
       let seconds = max(2, min(300, drain.retryAfterSeconds ?? push.catchUp.failed?.retryAfter ?? 0))
       outcome.reminders.append(now &+ UInt64(seconds) * 1_000_000_000)
+    }
+    if let seconds = push.settings.retryAfter {
+      outcome.reminders.append(now &+ UInt64(max(2, min(300, seconds))) * 1_000_000_000)
     }
   }
 

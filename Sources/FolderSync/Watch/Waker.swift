@@ -65,8 +65,9 @@ package final class Waker: WatchWait {
         let now = clock.monotonic
         if now >= time { break }
         // A timer that counts the time asleep (P5.1); `poll`'s own does not.
-        timer = marfa_boottime_timer(time - now)
-        if timer < 0 { milliseconds = Int32(clamping: (time - now + 999_999) / 1_000_000) }
+        let left = clock.timer(nanoseconds: time - now)
+        timer = marfa_boottime_timer(left)
+        if timer < 0 { milliseconds = Int32(clamping: (left + 999_999) / 1_000_000) }
       }
       defer { if timer >= 0 { close(timer) } }
       var waited = [

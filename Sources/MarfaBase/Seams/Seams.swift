@@ -6,11 +6,19 @@ public protocol Clock: Sendable {
   var monotonic: UInt64 { get }
   /// A wait measured on the wall clock, in milliseconds, as long as this clock's tests let it be (C27.2).
   func wait(milliseconds: Int64) -> Int64
+  /// How long a timer of the system runs for a span of the monotonic clock, in nanoseconds (C27.2).
+  func timer(nanoseconds: UInt64) -> UInt64
+  /// How far the monotonic clock goes in a span of the wall clock, in nanoseconds (C27.2).
+  func span(milliseconds: Int64) -> UInt64
 }
 
 extension Clock {
   /// As long as it is.
   public func wait(milliseconds: Int64) -> Int64 { milliseconds }
+  /// As long as the span.
+  public func timer(nanoseconds: UInt64) -> UInt64 { nanoseconds }
+  /// As far as the wall clock goes.
+  public func span(milliseconds: Int64) -> UInt64 { UInt64(max(0, milliseconds)) &* 1_000_000 }
 }
 
 /// Where new ids come from.

@@ -42,6 +42,14 @@ public struct SystemClock: Clock {
 
   /// The wait, divided by the scale: the wall clock itself is never scaled, since documents show it.
   public func wait(milliseconds: Int64) -> Int64 { milliseconds / Int64(scale.factor) }
+
+  /// The span, divided by the scale, never less than it takes.
+  public func timer(nanoseconds: UInt64) -> UInt64 {
+    nanoseconds / scale.factor &+ (nanoseconds % scale.factor == 0 ? 0 : 1)
+  }
+
+  /// The span, multiplied by the scale.
+  public func span(milliseconds: Int64) -> UInt64 { UInt64(max(0, milliseconds)) &* 1_000_000 &* scale.factor }
 }
 
 /// Waits by sleeping, on `CLOCK_BOOTTIME`: time spent suspended counts (P5.1).

@@ -120,12 +120,19 @@ final class Drain {
     return try end()
   }
 
+  /// Takes what a rate limit asks for: of a read, or of the renewal of a sign-in, as of a write (Q17.7).
+  func takeLimit(_ error: MarfaError) {
+    guard error.code == .rateLimited || error.server?.status == 429 else { return }
+    report.isRateLimited = true
+    if let wait = error.retryAfter { report.takeWait(wait) }
+  }
+
   /// Takes an error of a request the drain made itself: a failure of the way ends the pass, any other ends the drain.
   func environmental(_ error: MarfaError) throws(MarfaError) {
     guard error.isEnvironmental else { throw error }
     unavailable = unavailable ?? error.message
     // A read's wait counts where it is a 429's (Q17.7).
-    if let wait = error.retryAfter, error.code == .rateLimited || error.server?.status == 429 { report.takeWait(wait) }
+    takeLimit(error)
   }
 
   /// A verdict lost with the power is told again under its key, so settling needs no sync of its own; putting a write on the
@@ -196,6 +203,7 @@ final class Drain {
     if width <= 0 {
       guard inFlight.isEmpty, hasCandidate else { return }
       unavailable = unavailable ?? "\(copy.server.origin) lets no more requests through for \(rateWait) s"
+      report.isRateLimited = true
       report.takeWait(rateWait)
       return
     }
@@ -203,6 +211,8 @@ final class Drain {
     guard inFlight.count <= width / 2, !inFlight.values.contains(where: \.lane.isAlone) else { return }
     let credential: String
     do throws(MarfaError) { credential = try copy.server.currentCredential() } catch {
+      // A sign-in that cannot be renewed now is a server out of reach.
+      if error.isEnvironmental { return try environmental(error) }
       failure = error
       return
     }

@@ -62,6 +62,8 @@ package struct DrainReport: Sendable {
   package var unclaimedSources: [Text] = []
   /// The longest wait a server asked for, at most 300.
   package var retryAfterSeconds: Int?
+  /// A rate limit was met, whether it named a wait or not (P6.3).
+  package var isRateLimited = false
   /// An entry for each write sent or settled.
   package var verdicts: [Entry] = []
 
@@ -86,6 +88,7 @@ package struct DrainReport: Sendable {
     stopped = later.stopped ?? stopped
     for source in later.unclaimedSources where !unclaimedSources.contains(source) { unclaimedSources.append(source) }
     if let wait = later.retryAfterSeconds { takeWait(wait) }
+    isRateLimited = isRateLimited || later.isRateLimited
     verdicts += later.verdicts
   }
 

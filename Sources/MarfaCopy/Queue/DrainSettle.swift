@@ -12,6 +12,7 @@ extension Drain {
     case .success(let response):
       // The wait is the server's, or something's in front of it: with or without a contract (Q17.7).
       if let wait = copy.server.retryAfter(response.header("Retry-After")) { report.takeWait(wait) }
+      if response.status == 429 { report.isRateLimited = true }
       rateLeft = response.header("X-RateLimit-Remaining").flatMap { Int($0) }
       if rateLeft != nil, let reset = response.header("X-RateLimit-Reset").flatMap({ Int64($0) }) {
         rateWait = Int(max(1, min(300, reset - queue.context.clock.now.milliseconds / 1000)))
@@ -24,6 +25,7 @@ extension Drain {
         case .success(nil): break
         case .failure(let error) where error.code == .unauthorized: break
         case .failure(let error):
+          takeLimit(error)
           outcome = error.isEnvironmental ? .environmental(error.message) : .ends(error)
         }
       }

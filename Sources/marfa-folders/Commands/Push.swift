@@ -27,31 +27,54 @@ func pushCommand() -> Command {
   let work = try FolderWork(session, for: directory)
   let waits = invocation.has("wait") || program.terminal.readsOutput
   while true {
-    let result = try Progress.of(directory, program, session.context) { () throws(MarfaError) in
-      try work.push(directory)
+    let result: PushResult
+    do throws(MarfaError) {
+      result = try Progress.of(directory, program, session.context) { () throws(MarfaError) in
+        try work.push(directory)
+      }
+    } catch {
+      // A limit met before anything could be sent, in a fill for one, is waited out as well.
+      guard error.code == .rateLimited, waits,
+        session.context.scheduler.wait(seconds: error.retryAfter ?? MarfaError.unnamedWait, program)
+      else { throw error }
+      continue
     }
     switch result {
     case .waiting(let reading):
       program.output.answer(PushResult.waiting(reading).json, waitingWords(reading, directory))
       return 0
     case .pushed(let push):
-      let wait = unsentWait(push)
-      if let wait, waits, session.context.scheduler.wait(seconds: wait, program) {
+      let unsent = Unsent(push)
+      if let wait = unsent.wait, waits, session.context.scheduler.wait(seconds: wait, program) {
         // P6.3: what went is said as it went; the last round is the answer.
         if !program.output.json { program.output.lines(words(push)) }
         continue
       }
       program.output.answer(push.json, words(push))
       // C16.6: a report that was printed leaves by 0, but for a rate limit that was not waited out.
-      return wait == nil || program.stop.isSet ? 0 : 3
+      return unsent.isLimited && !program.stop.isSet ? 3 : 0
     }
   }
 }
 
-/// The seconds a rate limit asks for, where it left something undelivered.
-private func unsentWait(_ push: FolderPush) -> Int? {
-  guard push.drain.drain.undelivered > 0 else { return nil }
-  return push.drain.drain.retryAfterSeconds
+/// What a server that asks to wait left undelivered, an edit of the settings among it.
+private struct Unsent {
+  /// The seconds it asks for; nil where nothing waits for it.
+  var wait: Int?
+  /// Whether it was a rate limit.
+  var isLimited = false
+
+  init(_ push: FolderPush) {
+    let drain = push.drain.drain
+    if drain.undelivered > 0 {
+      isLimited = drain.isRateLimited
+      wait = drain.retryAfterSeconds ?? (isLimited ? MarfaError.unnamedWait : nil)
+    }
+    if let seconds = push.settings.retryAfter {
+      isLimited = true
+      wait = max(wait ?? 0, seconds)
+    }
+  }
 }
 
 extension Scheduler {

@@ -458,6 +458,13 @@ import Testing
     #expect(report.unavailable != nil)
     #expect(try three.second().verdict == nil)
     #expect(try three.second().refusals == 0)
+    #expect(!report.isRateLimited && report.retryAfterSeconds == nil)
+    // A rate limit met by the renewal is one of the drain's (P6.3, Q17.7).
+    three.bench.sign.renewal = .failure(
+      MarfaError(.rateLimited, "slow down", server: .init(status: 429), retryAfter: 9))
+    let limited = try three.bench.drain()
+    #expect(limited.isRateLimited && limited.retryAfterSeconds == 9 && limited.unavailable != nil)
+    #expect(try three.second().verdict == nil)
     three.bench.sign.renewal = .failure(MarfaError(.signedOut, "the sign-in has ended: invalid_grant"))
     let error = three.bench.bench.refusal { try three.bench.drain() }
     #expect(error?.code == .signedOut)
