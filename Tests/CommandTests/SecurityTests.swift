@@ -108,6 +108,39 @@ import TestSupport
     #expect(isPlain(ran.err), "\(ran.errText)")
   }
 
+  @Test("a line end in a file's, a folder's or an item's name begins no line of a listing, a report or a difference")
+  func lineEnds() async throws {
+    let server = try await LocalServer(data: scratch.at("data"), program: program, port: true)
+    let own = at(server.url, server.key)
+    let folder = scratch.at("Two\nlines")
+    try scratch.write("Two\nlines/held\nforged.md", "---\ntags: [\n---\n")
+    try scratch.write("Two\nlines/good\nforged.md", "Words.\n")
+    let added = try await own.run(["add", folder, "--create", "Two\nforged", "--yes"])
+    try #require(added.status == 0, "\(added.errText)")
+    for words in [["sync", folder], ["list"], ["status", folder], ["scan", folder], ["log", folder]] {
+      let ran = try await own.run(words)
+      #expect(ran.status == 0, "\(words): \(ran.errText)")
+      for line in (ran.outText + ran.errText).split(separator: "\n") {
+        #expect(!line.hasPrefix("forged") && !line.hasPrefix("lines"), "\(words): \(line)")
+      }
+    }
+    let listed = try await own.run(["list"])
+    #expect(listed.outText.contains("Two\\u{a}lines"), "\(listed.outText)")
+    try scratch.write("Two\nlines/good\nforged.md", "Other words.\n")
+    let shown = try await own.run(["diff", folder, "good\nforged.md"])
+    #expect(!shown.outText.split(separator: "\n").contains { $0.hasPrefix("forged") }, "\(shown.outText)")
+    let json = try await own.run(["--json", "list"])
+    #expect(json.json?.compact.contains(#"Two\nlines"#) == true)
+  }
+
+  @Test("a file of the command line that cannot be read is told by its whole path")
+  func wholePath() async throws {
+    let ran = try await program.run(["create", "--file", "/nonexistent.json", "--title", "x"])
+    #expect(ran.status != 0 && ran.errText.contains("/nonexistent.json"), "\(ran.errText)")
+    let deeper = try await program.run(["create", "--file", scratch.at("no/such.json"), "--title", "x"])
+    #expect(deeper.status != 0 && deeper.errText.contains(scratch.at("no/such.json")), "\(deeper.errText)")
+  }
+
   /// Whether text holds no control character but tab and line end, and none that turns its direction.
   private func isPlain(_ bytes: [UInt8]) -> Bool {
     String(decoding: bytes, as: UTF8.self).unicodeScalars.allSatisfy { scalar in

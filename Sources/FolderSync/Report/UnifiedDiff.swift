@@ -23,7 +23,7 @@ package struct UnifiedDiff: Sendable {
   /// The difference between two sides.
   package init(_ old: Side, _ new: Side) {
     guard old.bytes != new.bytes else { return }
-    let names = [old.bytes == nil ? "/dev/null" : old.name, new.bytes == nil ? "/dev/null" : new.name]
+    let names = [old.bytes == nil ? "/dev/null" : old.name, new.bytes == nil ? "/dev/null" : new.name].map(Self.quoted)
     if old.isBinary || new.isBinary {
       text = Array("Binary files \(names[0]) and \(names[1]) differ\n".utf8)
       return
@@ -32,6 +32,25 @@ package struct UnifiedDiff: Sendable {
     let edits = LineEdits(before, after).edits
     text = Array("--- \(names[0])\n+++ \(names[1])\n".utf8)
     for hunk in Self.hunks(edits) { write(edits[hunk], before, after) }
+  }
+
+  /// A name on one line: one with control characters in it is quoted as C quotes it, as git does.
+  private static func quoted(_ name: String) -> String {
+    guard name.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else { return name }
+    var out = "\""
+    for scalar in name.unicodeScalars {
+      switch scalar {
+      case "\"", "\\": out += "\\\(scalar)"
+      case "\n": out += "\\n"
+      case "\t": out += "\\t"
+      case "\r": out += "\\r"
+      case _ where scalar.value < 0x20 || scalar.value == 0x7F:
+        let octal = String(scalar.value, radix: 8)
+        out += "\\" + String(repeating: "0", count: 3 - octal.utf8.count) + octal
+      default: out.unicodeScalars.append(scalar)
+      }
+    }
+    return out + "\""
   }
 
   /// The lines of a text, their line feeds with them.

@@ -64,7 +64,7 @@ private func openFile(
   let path = invocation.program.absolute(PathBytes(invocation.argument(place) ?? ""))
   do throws(FileError) {
     return (try context.files.openDirectory(path.parent.isEmpty ? "/" : path.parent).open(path.name), path.name)
-  } catch { throw MarfaError(error) }
+  } catch { throw MarfaError(error.of(path)) }
 }
 
 /// Answers with queued writes.
@@ -176,7 +176,7 @@ private func writeFile(_ bytes: [UInt8], to path: PathBytes, in files: any FileS
     let file = try directory.create(path.name, mode: 0o644, exactMode: false)
     try file.write(bytes)
     try file.close()
-  } catch { throw MarfaError(error) }
+  } catch { throw MarfaError(error.of(path)) }
 }
 
 @Sendable private func putBlob(_ invocation: Invocation) throws(MarfaError) -> Int32 {

@@ -169,7 +169,7 @@ final class Desktop: Sendable {
   ) {
     bus.show(
       NoticeKey(dir: dir, kind: kind),
-      Notice(summary: summary, body: Output.plain(body), actions: actions, isUrgent: urgent))
+      Notice(summary: Output.plain(summary), body: Output.plain(body), actions: actions, isUrgent: urgent))
   }
 
   private func close(_ dir: PathBytes, _ kind: NoticeKey.Kind) { bus.close(NoticeKey(dir: dir, kind: kind)) }

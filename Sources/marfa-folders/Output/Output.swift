@@ -100,7 +100,7 @@ final class Output: Sendable {
   }
 
   /// Words with no control character left in them: a file's name or a server's message may hold escapes that would
-  /// redraw a terminal. Tabs and line ends of our own stay.
+  /// redraw a terminal, and line ends that would pass for lines of ours. Tabs stay.
   static func plain(_ words: String) -> String {
     guard words.unicodeScalars.contains(where: isControl) else { return words }
     var shown = ""
@@ -116,8 +116,8 @@ final class Output: Sendable {
 
   private static func isControl(_ scalar: Unicode.Scalar) -> Bool {
     switch scalar.value {
-    case 0x09, 0x0A: false
-    case 0..<0x20, 0x7F..<0xA0, 0x202A...0x202E, 0x2066...0x2069: true
+    case 0x09: false
+    case 0..<0x20, 0x7F..<0xA0, 0x061C, 0x2028...0x202E, 0x2066...0x2069: true
     default: false
     }
   }

@@ -31,7 +31,7 @@ struct DoctorReport {
       try file.close()
     } catch {
       if error.code == EEXIST { throw MarfaError(.invalid, "\(path) is there already; the report was not written") }
-      throw MarfaError(error)
+      throw MarfaError(error.of(path))
     }
     session.program.output.note("The report is at \(path); read it before you send it.")
   }

@@ -205,7 +205,10 @@ func readFile(_ path: PathBytes, in files: any FileSystem, limit: Int) throws(Ma
     }
     guard bytes.count <= limit else { throw FileError(code: EFBIG, operation: "read", path: path) }
     return bytes
-  } catch {
-    throw MarfaError(error)
-  }
+  } catch { throw MarfaError(error.of(path)) }
+}
+
+extension FileError {
+  /// The failure, told of the whole path a person gave.
+  func of(_ path: PathBytes) -> FileError { FileError(code: code, operation: operation, path: path) }
 }
