@@ -106,7 +106,7 @@ private func run(_ command: Command, _ invocation: Invocation) -> Int32 {
 }
 
 /// The words of the command line as bytes, the program's own name first.
-private func argumentWords() -> [Text] {
+func argumentWords() -> [Text] {
   var words: [Text] = []
   for index in 0..<Int(CommandLine.argc) {
     guard let word = CommandLine.unsafeArgv[index] else { break }

@@ -255,7 +255,9 @@ import TestSupport
     _ = try place.open("copy.sqlite", .reader)
   }
 
-  @Test("P4.1 a store of an earlier schema is kept aside and migrated once, its queue whole; a later one is untouched")
+  @Test(
+    "P-S14 P4.1 a store of an earlier schema is kept aside and migrated once, and its queue drains; a later one stays byte-identical"
+  )
   func migrates() throws {
     let place = try Place()
     var open: OpenStore? = try place.open()
@@ -278,12 +280,40 @@ import TestSupport
     #expect(
       place.bench.refusal { _ = try place.open("copy.sqlite", .reader) }?.code == .wrongSchema)
     let migrated = try OpenStore.open(
-      path: place.path("copy.sqlite"), context: place.context, role: .writer, endpoint: nil, credentials: nil,
+      path: place.path("copy.sqlite"), context: place.context, role: .writer,
+      endpoint: Endpoint(baseURL: CopyBench.origin, credential: CopyBench.key), credentials: nil,
       migrations: [migration])
     #expect(try migrated.copy.pins(owner: "app").count == 1)
     #expect(try migrated.copy.queue.unansweredCount() == 1)
     #expect(try place.names().contains("copy.sqlite.before--1"))
     let kept = try Database(path: "\(place.directory.path)/copy.sqlite.before--1", mode: .readOnly)
     #expect(try kept.one("PRAGMA user_version") { $0.int(0) } == -1)
+    // What waited goes, and the next opening finds nothing to do.
+    #expect(try migrated.copy.queue.drain().verdicts.map(\.verdict) == [.accepted])
+    #expect(try migrated.copy.queue.unansweredCount() == 0)
+  }
+
+  @Test("P-S14 a store of a later schema is refused, and not a byte of it changes")
+  func laterSchema() throws {
+    let place = try Place()
+    var open: OpenStore? = try place.open()
+    try StoreFileScenarios.note(try #require(open).copy)
+    try open?.copy.database.execute("PRAGMA user_version = 99; PRAGMA wal_checkpoint(TRUNCATE)")
+    open = nil
+    func bytes() throws -> [UInt8] {
+      let file = try SystemFileSystem().openDirectory(PathBytes("\(place.directory.path)")).open("copy.sqlite")
+      var bytes: [UInt8] = []
+      while true {
+        let more = try file.read(limit: 1 << 16)
+        if more.isEmpty { return bytes }
+        bytes += more
+      }
+    }
+    let before = try bytes()
+    for role in [WorkingCopy.Role.writer, .reader, .writer] {
+      #expect(place.bench.refusal { _ = try place.open("copy.sqlite", role) }?.code == .wrongSchema)
+      #expect(try bytes() == before)
+    }
+    #expect(try !place.names().contains { $0.hasPrefix("copy.sqlite.before") })
   }
 }

@@ -63,7 +63,7 @@ extension Folders {
     let source = FolderWatchSource(folders: folders, root: root, storage: storage(root), stand: parts.stand)
     try WatchLoop(
       source: source, notifications: parts.notifications, waker: waker, context: context, stop: stop,
-      passStop: passStop, serverNews: parts.news, works: parts.works, tell: tell
+      passStop: passStop, serverNews: parts.news, works: parts.works, isOver: isOver, tell: tell
     ).run(for: seconds)
   }
 }

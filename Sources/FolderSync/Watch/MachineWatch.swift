@@ -69,11 +69,12 @@ package final class MachineWatch: Sendable {
   ///   - endsRefused: whether it ends where every folder's credential is refused.
   ///   - watchdog: how often at most `feed` is called while every folder moves on or waits, in nanoseconds.
   ///   - onState: told how the folders stand, each time that changes.
+  ///   - isOver: asked whenever it wakes: whether it is to end.
   /// - Returns: the refusal where every folder's credential was refused.
   /// - Throws: `reading_handle` where another watch over this list runs (P7.7).
   package func run(
     for seconds: Double? = nil, endsRefused: Bool = false, watchdog: UInt64? = nil, feed: () -> Void = {},
-    onState: (MachineWatchState) -> Void = { _ in }
+    onState: (MachineWatchState) -> Void = { _ in }, isOver: () -> Bool = { false }
   ) throws(MarfaError) -> MarfaError? {
     let claim = try claimList()
     defer { claim.release() }
@@ -90,6 +91,7 @@ package final class MachineWatch: Sendable {
     while !stop.isSet {
       let now = context.clock.monotonic
       if let end, now >= end { break }
+      if isOver() { break }
       _ = notifications?.take()
       let status = (try? context.files.status(registry.path)) ?? nil
       let ended = forgetEnded()

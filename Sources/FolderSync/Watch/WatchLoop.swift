@@ -15,6 +15,7 @@ package final class WatchLoop {
   private let passStop: StopFlag
   private let serverNews: () -> [StreamNews]
   private let works: (Bool) -> Void
+  private let isOver: () -> Bool
   private let tell: (WatchEvent) -> Void
 
   private var schedule = PassSchedule()
@@ -44,6 +45,7 @@ package final class WatchLoop {
     source: any WatchedFolderSource, notifications: any Notifications, waker: any WatchWait, context: Context,
     stop: StopFlag,
     passStop: StopFlag, serverNews: @escaping () -> [StreamNews], works: @escaping (Bool) -> Void = { _ in },
+    isOver: @escaping () -> Bool = { false },
     tell: @escaping (WatchEvent) -> Void
   ) {
     self.source = source
@@ -55,6 +57,7 @@ package final class WatchLoop {
     self.passStop = passStop
     self.serverNews = serverNews
     self.works = works
+    self.isOver = isOver
     self.tell = tell
   }
 
@@ -102,7 +105,7 @@ package final class WatchLoop {
         let now = clock.monotonic
         let due = schedule.due(now: now).map { max($0, fillRetry ?? 0) }
         if let due, due <= now {
-          guard try runPass(folder) == .goOn else { break }
+          guard try runPass(folder) == .goOn, !isOver() else { break }
           continue
         }
         var until = [due, end, nextLimitTry].compactMap { $0 }.min()
@@ -252,7 +255,7 @@ package final class WatchLoop {
       told = pause
       if stop.isSet || end.map({ clock.monotonic >= $0 }) == true { return nil }
       // `resume` touches the ask's file, which wakes this; where that is not heard it is looked at again.
-      let left = pause.until.map { UInt64(max(50, $0.milliseconds - clock.now.milliseconds)) * 1_000_000 }
+      let left = pause.until.map { clock.span(milliseconds: max(50, $0.milliseconds - clock.now.milliseconds)) }
       waker.wait(until: min(end ?? .max, clock.monotonic &+ min(left ?? .max, 10_000_000_000)))
       passStop.clearHandOver()
       guard source.waitUntilNobodyAsks(stop: stop), !stop.isSet else { return nil }

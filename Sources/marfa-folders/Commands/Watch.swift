@@ -32,15 +32,21 @@ func watchCommand() -> Command {
   defer { desktop?.end(keeping: keeps) }
   let root = try work.root(of: directory)
   let hides = LogPaths(invocation.program)
+  // A watch that ends by itself soon is not begun anew.
+  let replacement = invocation.number("for") == nil ? Replacement(clock: invocation.program.context().clock) : nil
   do throws(MarfaError) {
-    try work.watch(directory, for: invocation.number("for")) { event in
-      desktop?.heard(root, event)
-      let event = hides?.event(event, of: root) ?? event
-      if output.json { return output.record(event.json) }
-      for line in words.lines(event) {
-        if line.isError { output.note(line.words) } else { output.line(line.words) }
+    repeat {
+      try work.watch(
+        directory, for: invocation.number("for"), isOver: { replacement?.isThere() ?? false }
+      ) { event in
+        desktop?.heard(root, event)
+        let event = hides?.event(event, of: root) ?? event
+        if output.json { return output.record(event.json) }
+        for line in words.lines(event) {
+          if line.isError { output.note(line.words) } else { output.line(line.words) }
+        }
       }
-    }
+    } while goesOn(replacement, invocation.program, desktop)
   } catch {
     // That a person has to sign in stands though nobody watches any more.
     keeps = error.exit == 5
@@ -48,4 +54,14 @@ func watchCommand() -> Command {
     throw hides?.error(error, of: root) ?? error
   }
   return 0
+}
+
+/// Whether a watch that ended for another version of the program, which then cannot be run, begins again. Where it can be
+/// run this does not return (P4.1).
+func goesOn(_ replacement: Replacement?, _ program: Program, _ desktop: Desktop?) -> Bool {
+  guard let replacement, !program.stop.isSet, !program.output.isClosed, replacement.wasAsked else { return false }
+  desktop?.end()
+  replacement.take()
+  program.output.warning("another version of this program stands in its place and cannot be run; this one goes on")
+  return true
 }

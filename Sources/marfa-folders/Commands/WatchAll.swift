@@ -56,9 +56,14 @@ func watchAll(_ invocation: Invocation) throws(MarfaError) -> Int32 {
   program.hangup.take { watch.lookAgain() }
   keyringMoved.take { watch.lookAgain() }
   let service = ServiceManager(program)
-  let refusal = try watch.run(
-    for: invocation.number("for").map(Double.init), endsRefused: program.terminal.readsOutput,
-    watchdog: service.watchdog, feed: { service.say("WATCHDOG=1") }, onState: { service.stands($0) })
+  let replacement = invocation.number("for") == nil ? Replacement(clock: context.clock) : nil
+  var refusal: MarfaError?
+  repeat {
+    refusal = try watch.run(
+      for: invocation.number("for").map(Double.init), endsRefused: program.terminal.readsOutput,
+      watchdog: service.watchdog, feed: { service.say("WATCHDOG=1") }, onState: { service.stands($0) },
+      isOver: { replacement?.isThere() ?? false })
+  } while refusal == nil && goesOn(replacement, program, desktop)
   service.say("STOPPING=1")
   if let refusal { throw refusal }
   return 0

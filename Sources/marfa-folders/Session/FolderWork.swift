@@ -160,8 +160,10 @@ struct FolderWork {
   /// Keeps a folder in step until stopped; `tell` is called on this thread.
   func watch(
     _ directory: PathBytes, for seconds: Int?, progress: WatchProgress = WatchProgress(),
-    tell: @escaping (WatchEvent) -> Void
+    isOver: @escaping () -> Bool = { false }, tell: @escaping (WatchEvent) -> Void
   ) throws(MarfaError) {
+    var folders = folders
+    folders.isOver = isOver
     try folders.watch(directory, for: seconds.map(Double.init), progress: progress, tell: tell)
   }
 
