@@ -127,6 +127,8 @@ package final class FolderMachine {
   package var isOnline = true
   /// The credential this machine uses.
   package var key = FolderBench.key
+  /// What its disk can be relied on for.
+  package var traits = StorageTraits()
   private let stores: Stores
   private let ids: SeededIds
   private let name: String
@@ -168,7 +170,8 @@ package final class FolderMachine {
     let (disk, stores, mark) = (disk, stores, mark)
     let scheduler = ManualScheduler(clock: bench.clock)
     scheduler.onWait(whileWaiting)
-    return Folders(
+    let traits = traits
+    var folders = Folders(
       context: Context(
         clock: bench.clock, ids: ids, files: files, transport: isOnline ? bench.transport : NoTransport(),
         scheduler: scheduler, log: SilentLog(), door: door),
@@ -204,6 +207,8 @@ package final class FolderMachine {
           return database
         },
         blobs: { root in stores.kept[stores.places[root] ?? root]?.blobs ?? MemoryBlobStore() }))
+    folders.traits = { _ in traits }
+    return folders
   }
 
   /// What a store of another program holds.

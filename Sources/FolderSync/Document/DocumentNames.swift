@@ -47,6 +47,28 @@ package enum DocumentNames {
     return Array(String(out).utf8)
   }
 
+  /// The path as a Windows or FAT disk can hold it (P7.8): what it takes in no name becomes `-`, as F58.1 makes of a title's
+  /// separators, and no name ends in a dot or space.
+  package static func windows(_ path: PathBytes) -> PathBytes {
+    var out: PathBytes = .empty
+    for name in path.components { out = out.appending(windows(name: name)) }
+    return out
+  }
+
+  private static func windows(name: PathBytes) -> PathBytes {
+    var bytes = name.bytes.map { byte -> UInt8 in
+      switch byte {
+      case 0..<0x20, 0x7F: 0x20
+      case UInt8(ascii: ":"), UInt8(ascii: "?"), UInt8(ascii: "*"), UInt8(ascii: "<"), UInt8(ascii: ">"),
+        UInt8(ascii: "|"), UInt8(ascii: "\""), UInt8(ascii: "\\"):
+        UInt8(ascii: "-")
+      default: byte
+      }
+    }
+    while let last = bytes.last, last == UInt8(ascii: ".") || last == 0x20 { bytes.removeLast() }
+    return PathBytes(bytes: bytes.isEmpty ? Array("untitled".utf8) : bytes)
+  }
+
   /// Stem and extension: the last dot and what follows, where that is at most 32 bytes; a leading dot begins no extension.
   private static func split(_ name: ArraySlice<UInt8>) -> (stem: [UInt8], ending: [UInt8]) {
     guard let dot = name.lastIndex(of: UInt8(ascii: ".")), dot > name.startIndex, name.endIndex - dot <= 32 else {

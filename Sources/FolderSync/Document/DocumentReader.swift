@@ -31,7 +31,8 @@ extension Document {
     guard bytes.allSatisfy({ $0 < 0x80 }) || Text(bytes: bytes).isValidUTF8 else {
       return .failure(.encoding("its bytes are not UTF-8 text"))
     }
-    let mark = bytes.starts(with: [0xEF, 0xBB, 0xBF])
+    // A `.txt` is its body byte for byte (F17.1): the mark before a fence that F8.6 leaves out is part of it.
+    let mark = kind == .markdown && bytes.starts(with: [0xEF, 0xBB, 0xBF])
     let start = mark ? 3 : 0
     func allBody() -> Result<Parsed, ReadFailure> {
       .success(Parsed(document: Document(body: bytes, from: start, kind: kind, mark: mark), yaml: nil))

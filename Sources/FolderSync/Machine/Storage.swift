@@ -78,6 +78,8 @@ package struct StorageTraits: Hashable, Sendable {
   package var identityLasts = true
   /// Processes share memory through a file, as a write-ahead log's index needs.
   package var sharesMemory = true
+  /// The names of files are those Windows and FAT take, whatever this computer would (P7.8).
+  package var takesWindowsNames = false
 
   /// Those of a local disk.
   package init() {}
@@ -214,6 +216,15 @@ package struct Mount: Hashable, Sendable {
   private static let cloudMounts: [String: String] = [
     "google-drive-ocamlfuse": "Google Drive", "onedriver": "OneDrive", "pcloud": "pCloud", "pCloud.fs": "pCloud",
     "kbfs": "Keybase", "dropbox": "Dropbox", "insync": "Insync", "megafs": "MEGA",
+  ]
+}
+
+extension Mount {
+  /// Whether it is a disk as Windows and cameras format theirs (P7.8).
+  package var takesWindowsNames: Bool { Self.windowsTypes.contains(type) }
+
+  private static let windowsTypes: Set<String> = [
+    "vfat", "msdos", "exfat", "ntfs", "ntfs3", "fuseblk", "fuse.ntfs-3g", "fuse.exfat", "drvfs",
   ]
 }
 

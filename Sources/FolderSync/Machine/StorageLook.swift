@@ -56,7 +56,10 @@ package struct StorageLook: Sendable {
     }
     let cause = cause(asked, mounts, prefix, root, kernel)
     if case .cloudService = cause { return .cloudMount }
-    return StorageTraits(cause)
+    var traits = StorageTraits(cause)
+    traits.takesWindowsNames =
+      (mounts.first { $0.id != 0 && $0.id == asked.mount } ?? prefix)?.takesWindowsNames ?? false
+    return traits
   }
 
   /// What asking a directory told: its mount, and its file system's number where no table of mounts names it.

@@ -64,6 +64,8 @@ extension PullPass {
     } else {
       path = madePath(of: row)
     }
+    // Where the disk cannot hold the name, the nearest it can (P7.8): the file's placement follows it.
+    if folder.takesWindowsNames { path = DocumentNames.windows(path) }
     if let own, own.nameKey == path.nameKey { path = own } else { path = disk.spelled(path) }
     let mime = row.properties["mime_type"]?.text
     if own == nil || own != path, isUnsuited(path, isFileItem: isFile, mimeType: mime) {

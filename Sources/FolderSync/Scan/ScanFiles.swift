@@ -154,8 +154,9 @@ extension ScanPass {
       EditSituation(
         binding: isNewHere ? nil : start, item: row, bodyField: facts.bodyField(of: row.type),
         retypedBodyField: retyped.map(facts.bodyField(of:)), names: facts.names, waits: waits))
-    if !waits, !isNewHere, let line = fields.line, line < row.version, start.earlier[line] == decision.showed.digest,
-      start.showed?.digest != decision.showed.digest
+    if !waits, !isNewHere, let line = fields.line, line < row.version, start.showed?.digest != decision.showed.digest,
+      start.earlier[line] == decision.showed.digest
+        || broughtBack.contains(row.id) && start.ownEarlier.contains(decision.showed.digest)
     {
       if try folder.store.fact(.suspect) != nil {
         return try waitWithOlder(index, start, line, places: places ? row : nil)
@@ -178,6 +179,7 @@ extension ScanPass {
     binding.hold = nil
     binding.edgesOwed = true
     if decision.edit == nil, isNewHere || binding.agreed == nil { binding.agreed = row.version }
+    if decision.edit != nil { binding.rememberOwn(start.showed) }
     if decision.edit != nil, let line = fields.line { binding.lastSent = SentText(line: line, showed: decision.showed) }
     binding.dropRefusals(notCarriedBy: decision)
     if !decision.behind.isEmpty {

@@ -207,6 +207,9 @@ package struct Binding: Hashable, Sendable {
   package var lastSent: SentText?
   /// What the file showed at earlier agreements, by their versions: the newest twenty (P3.3).
   package var earlier: [Int: ContentHash] = [:]
+  /// What the file itself said before its newer edits, the newest twenty: an older text of its own is told from an edit
+  /// only beside an older line and an older time, as a backup has them (P3.2).
+  package var ownEarlier: [ContentHash] = []
   package var edges: [ShownEdge] = []
   /// Edges to make anew, until they are queued.
   package var lostEdges: [LostEdge] = []
@@ -254,6 +257,14 @@ extension Binding {
     guard let agreed, agreed < version, let showed else { return }
     earlier[agreed] = showed.digest
     for old in earlier.keys.sorted().dropLast(20) { earlier[old] = nil }
+  }
+
+  /// Remembers what the file said before an edit of it takes its place.
+  mutating func rememberOwn(_ showed: Showed?) {
+    guard let digest = showed?.digest else { return }
+    ownEarlier.removeAll { $0 == digest }
+    ownEarlier.append(digest)
+    ownEarlier.removeFirst(max(0, ownEarlier.count - 20))
   }
 
   /// What the file showed, less the tags and the state the server refused.

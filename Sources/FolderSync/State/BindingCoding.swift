@@ -18,6 +18,7 @@ extension Binding {
       object["earlier"] = .object(
         JSONObject(earlier.sorted { $0.key < $1.key }.map { (Text(String($0.key)), .string($0.value.hex)) }))
     }
+    if !ownEarlier.isEmpty { object["own_earlier"] = .array(ownEarlier.map { .string($0.hex) }) }
     if !edges.isEmpty { object["edges"] = .array(edges.map(\.json)) }
     if !lostEdges.isEmpty { object["lost_edges"] = .array(lostEdges.map(\.json)) }
     if !heldBack.isEmpty { object["held_back"] = .array(heldBack.map { .string($0.text) }) }
@@ -68,6 +69,7 @@ extension Binding {
         isWhole = false
       }
     }
+    ownEarlier = all("own_earlier") { $0.text.flatMap { ContentHash($0) } }
     edges = all("edges") { ShownEdge(json: $0) }
     lostEdges = all("lost_edges") { LostEdge(json: $0) }
     heldBack = all("held_back") { $0.text.flatMap { EntityID($0) } }

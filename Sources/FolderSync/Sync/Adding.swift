@@ -20,7 +20,9 @@ extension Folders {
     var making = Making(context: context)
     do {
       let reading = try make(wanted, folder, yes: yes, plan: plan, &making)
-      return AddedFolder(dir: making.root ?? wanted, folder: folder, firstSync: reading, storage: storage(wanted))
+      return AddedFolder(
+        dir: making.root ?? wanted, folder: folder, firstSync: reading, storage: storage(wanted),
+        takesWindowsNames: traits(making.root ?? wanted).takesWindowsNames)
     } catch {
       making.undo()
       throw error
@@ -108,6 +110,7 @@ extension Folders {
       root: root, copy: copy, store: store, folderID: id,
       identity: try RootIdentity(root, files: context.files, identityLasts: traits.identityLasts), stop: stop)
     folder.identityLasts = traits.identityLasts
+    folder.takesWindowsNames = traits.takesWindowsNames
     folder.registry = registry
     folder.openOther = opensOthers()
     try folder.commit {

@@ -18,6 +18,8 @@ package final class FolderEngine {
   var keepsPermissions: Bool?
   /// Reads of the calling key within this pass.
   var key: CallingKey?
+  /// Whether the disk holds only names that Windows and FAT take (P7.8).
+  package var takesWindowsNames = false
   /// Whether inodes and birth times last where the folder lies (ST6).
   var identityLasts = true
   /// A watch that is running (F1.7).

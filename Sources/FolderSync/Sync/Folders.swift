@@ -25,6 +25,8 @@ package struct AddedFolder: Sendable {
   package var firstSync: FirstSyncReading
   /// Where the directory is kept, where that warns (C7.10).
   package var storage: JSON
+  /// Whether its disk holds only names that Windows and FAT take (P7.8); no part of the report.
+  package var takesWindowsNames = false
 
   package var json: JSON {
     ["dir": .string(dir.text), "folder": .string(folder.text), "first_sync": firstSync.json, "storage": storage]
@@ -52,6 +54,8 @@ package struct Folders {
   package var spares: @Sendable () -> Bool = { false }
   /// What the file system of a directory can be relied on for (ST6).
   package var traits: (PathBytes) -> StorageTraits = { _ in StorageTraits() }
+  /// Asked after each pass of a watch: whether it is to end, as where another version of the program stands ready (P4.1).
+  package var isOver: () -> Bool = { false }
 
   package init(
     context: Context, registry: Registry?, endpoint: Endpoint?, credentials: (any CredentialStore)? = nil,
@@ -268,6 +272,7 @@ package struct Folders {
     engine.registry = registry
     engine.spares = spares
     engine.identityLasts = traits.identityLasts
+    engine.takesWindowsNames = traits.takesWindowsNames
     guard role == .writer else { return engine }
     engine.openOther = opensOthers()
     store.keepPassedRows(of: copy)

@@ -24,7 +24,7 @@ extension Folders {
   /// - Parameter named: the folder it follows, where neither the old store nor the list says so.
   package func rebuild(_ dir: PathBytes, following named: EntityID? = nil) throws -> RebuiltFolder {
     guard endpoint != nil else { throw MarfaError(.noServer, "no server is named; give --url, or `login` to one") }
-    let root = try root(of: dir)
+    let root = try rootToRebuild(dir, named)
     let hold: FolderHold
     switch try ask(root, "rebuild") {
     case .held(let held): hold = held
@@ -62,6 +62,16 @@ extension Folders {
       putBack(moved, aside, root)
       throw MarfaError(any: error)
     }
+  }
+
+  /// A folder's root; one whose rebuild was cut off after its store went is still one, where it can be told which.
+  private func rootToRebuild(_ dir: PathBytes, _ named: EntityID?) throws -> PathBytes {
+    let look = DirectoryLook.at(dir, context.files)
+    guard look.state == .noFolder, let directory = try? context.files.openDirectory(look.resolved),
+      ((try? directory.status(of: stateDirectoryName)) ?? nil)?.kind == .directory,
+      named != nil || followed(look.resolved) != nil
+    else { return try root(of: dir) }
+    return look.resolved
   }
 
   /// The folder a store is bound to, as its tables or the machine's list still say.
@@ -133,6 +143,10 @@ extension Folders {
 
   /// Moves the store and all beside it that is its own; the claim's lock file stays. `folder.yaml` is kept as a copy, since
   /// an edit of it may be unsent.
+  ///
+  /// The store itself goes first: cut short at any moment, there is either the whole folder, or none that opens, and the
+  /// list still says which it follows. A store left without its log would open as an older one. What is moved has its
+  /// second name in place before the first goes, where the file system can, so that it lies together whatever happens.
   private func moveAside(_ root: PathBytes, _ aside: PathBytes) throws(FileError) -> [PathBytes] {
     let state = try context.files.openDirectory(root.appending(stateDirectoryName))
     let target = try context.files.openDirectory(aside)
@@ -142,13 +156,27 @@ extension Folders {
       try file.close()
     }
     let lock = PathBytes(bytes: storeName.bytes + Array(".lock".utf8))
-    var moved: [PathBytes] = []
-    // The store itself last: cut short before it, the folder is as it was but for its log, which is kept.
     let names = try state.list().map(\.name).filter { $0.bytes.starts(with: storeName.bytes) && $0 != lock }.sorted()
-    for name in names.reversed() {
-      do throws(FileError) { try state.rename(name, to: target, as: name, .noReplace) } catch {
-        // A store without its log would be an older one: what went comes back.
+    var linked: Set<PathBytes> = []
+    for name in names {
+      // A directory has no second name, and some file systems give none.
+      if (try? state.link(name, to: target, as: name)) != nil { linked.insert(name) }
+    }
+    try target.sync()
+    var moved: [PathBytes] = []
+    for name in names {
+      do throws(FileError) {
+        if linked.contains(name) {
+          try state.unlink(name)
+        } else {
+          try state.rename(name, to: target, as: name, .noReplace)
+        }
+        // Gone for good before its log goes.
+        if name == storeName { try state.sync() }
+      } catch {
+        // What went comes back, the store last.
         for name in moved.reversed() { try? target.rename(name, to: state, as: name, .noReplace) }
+        for name in linked where !moved.contains(name) { try? target.unlink(name) }
         throw error
       }
       moved.append(name)

@@ -51,6 +51,11 @@ func addCommand() -> Command {
     throw isNew ? takeBack(folder, work, error) : error
   }
   if let warning = added.storage["warning"]?.text { program.output.warning(warning.string) }
+  if added.takesWindowsNames {
+    program.output.warning(
+      "\(directory) stands on a disk that holds no name with : ? * < > | \" or \\ in it, or with a dot at its end; items named so are written there with - in place of them"
+    )
+  }
   if asks, added.firstSync.waiting, let plan = added.firstSync.plan {
     program.output.note(planWords(plan))
     program.terminal.ask("Go ahead? [y/N] ")

@@ -2,6 +2,7 @@ import FolderSync
 import Glibc
 import MarfaBase
 import MarfaCopy
+import Synchronization
 import TestSupport
 import Testing
 
@@ -204,6 +205,152 @@ struct RealMachineScenarios {
     #expect(folder.text("a.md") == new)
     #expect(try bench.body(item) == "Second.\n")
     #expect(try folder.push().scan.flagged.isEmpty)
+  }
+
+  @Test(
+    "P-S12, P3.2 an older text of one's own put back from a backup loses to the newer one; the same saved anew is sent")
+  func ownReverted() throws {
+    let bench = try FolderBench()
+    let folder = try KeptFolder(bench)
+    try folder.write("a.md", "First.\n")
+    try folder.write("b.md", "First of b.\n")
+    for _ in 0..<2 { try folder.push() }
+    let (a, b) = (try bench.id("a"), try bench.id("b"))
+    // Yesterday's copy keeps its time.
+    let backup: PathBytes = "/home/ana/backup.md"
+    let old = try #require(folder.text("a.md"))
+    let oldB = try #require(folder.text("b.md"))
+    try folder.disk.write(backup, old)
+    try folder.write("a.md", old.replacing("First.", with: "Second, mine."))
+    try folder.write("b.md", oldB.replacing("First of b.", with: "Second of b."))
+    for _ in 0..<2 { try folder.push() }
+    let new = try #require(folder.text("a.md"))
+    bench.transport.clear()
+    try folder.disk.rename(backup, to: folder.path("a.md"))
+    let push = try folder.push()
+    #expect(push.scan.flagged.map(\.flag) == ["reverted"] && push.scan.updated == 0, "\(push.json.compact)")
+    #expect(folder.text("a.md") == new && push.pull?.rewritten == 1)
+    #expect(try bench.body(a) == "Second, mine.\n")
+    #expect(bench.writes.isEmpty)
+    // An editor that still held the old text, saved now, says it anew.
+    try folder.write("b.md", oldB)
+    let again = try folder.push()
+    #expect(again.scan.updated == 1 && again.scan.flagged.isEmpty, "\(again.json.compact)")
+    #expect(try bench.body(b) == "First of b.\n")
+  }
+
+  @Test(
+    "P-S12, P3.2 yesterday's files beside today's store: older texts wait with what is missing, and no word is lost")
+  func filesOfYesterday() throws {
+    let bench = try FolderBench()
+    let folder = try KeptFolder(bench)
+    for name in ["a", "b", "c"] { try folder.write("\(name).md", "First of \(name).\n") }
+    for _ in 0..<2 { try folder.push() }
+    for name in ["a", "b"] {
+      try folder.disk.write(PathBytes("/home/ana/\(name).md"), try #require(folder.text("\(name).md")))
+      try folder.append("\(name).md", "Second of \(name).\n")
+    }
+    try folder.write("new.md", "Of today.\n")
+    for _ in 0..<2 { try folder.push() }
+    // The backup knows neither today's words nor today's note.
+    for name in ["a", "b"] { try folder.disk.rename(PathBytes("/home/ana/\(name).md"), to: folder.path("\(name).md")) }
+    try folder.delete("new.md")
+    for _ in 0..<3 {
+      try folder.push()
+      folder.grace()
+    }
+    #expect(try bench.titles() == ["a", "b", "c", "new"])
+    for name in ["a", "b"] {
+      #expect(try bench.body(try bench.id(name)) == "First of \(name).\nSecond of \(name).\n")
+    }
+    #expect(try folder.push().scan.paused > 0)
+    _ = try folder.restore()
+    for _ in 0..<2 { try folder.push() }
+    #expect(folder.files() == ["a.md", "b.md", "c.md", "new.md"])
+    #expect(folder.text("a.md")?.hasSuffix("First of a.\nSecond of a.\n") == true)
+  }
+
+  @Test("F17.1 a text file's byte-order mark is part of its body, on every machine, and nothing is sent twice")
+  func byteOrderMark() throws {
+    let bench = try FolderBench()
+    let one = try KeptFolder(bench)
+    let two = try KeptFolder(bench, following: one.id, machine: bench.machine("ben"))
+    let bytes = [0xEF, 0xBB, 0xBF] + Array("---\r\nWords.\r\n".utf8)
+    try one.write("a.txt", bytes: bytes)
+    for _ in 0..<2 { try one.push() }
+    #expect(one.bytes("a.txt") == bytes)
+    #expect(try bench.body(try bench.id("a")) == "\u{FEFF}---\r\nWords.\r\n")
+    for _ in 0..<2 { try two.push() }
+    #expect(two.bytes("a.txt") == bytes)
+    try two.write("a.txt", bytes: bytes + Array("More.\r\n".utf8))
+    for _ in 0..<2 { try two.push() }
+    try one.push()
+    #expect(one.bytes("a.txt") == bytes + Array("More.\r\n".utf8))
+    for folder in [one, two] {
+      bench.transport.clear()
+      try folder.push()
+      #expect(bench.writes.isEmpty)
+    }
+  }
+
+  @Test("P7.8 names a Windows or FAT disk cannot hold land under ones it can, and settle there on every machine")
+  func windowsNames() throws {
+    let bench = try FolderBench()
+    let titles = ["What?", "a:b", "Dots...", "x<y>|z*\"", "Plain"]
+    for title in titles { try bench.item(Text(title), body: Text("Words of \(title).\n")) }
+    let machine = bench.machine()
+    machine.traits.takesWindowsNames = true
+    let folder = try KeptFolder(bench, machine: machine)
+    let placed = try bench.item("Placed", body: "Placed.\n")
+    try bench.place(placed, in: folder.id, at: "dir?/say: hi.md")
+    for _ in 0..<2 { try folder.push() }
+    let names = ["Dots....md", "Plain.md", "What-.md", "a-b.md", "dir-/say- hi.md", "x-y--z--.md"]
+    #expect(folder.files() == names, "\(folder.files())")
+    #expect(try bench.placements(of: placed).map(\.path) == ["dir-/say- hi.md"])
+    bench.transport.clear()
+    try folder.push()
+    #expect(bench.writes.isEmpty)
+    let other = try KeptFolder(bench, following: folder.id, machine: bench.machine("ben"))
+    for _ in 0..<2 { try other.push() }
+    #expect(other.files() == names)
+    #expect(DocumentNames.windows("a. /b..") == "a/b" && DocumentNames.windows("..?") == "..-")
+    #expect(Mount(id: 1, point: "/media/usb", type: "exfat", options: "").takesWindowsNames)
+    #expect(!Mount(id: 1, point: "/", type: "ext4", options: "").takesWindowsNames)
+  }
+
+  @Test("P4.2 a rebuild cut off at any step never leaves a store without its log, and the next one goes on")
+  func rebuildCutOff() throws {
+    for step in 0..<10 {
+      let bench = try FolderBench()
+      let folder = try KeptFolder(bench)
+      try folder.write("a.md", "Words.\n")
+      try folder.push()
+      let log: PathBytes = folder.path(".marfa/core.sqlite-wal")
+      try folder.disk.write(log, "a log")
+      let left = Mutex(step)
+      let faults = Faults { call in
+        guard [.rename, .link, .unlink].contains(call.operation),
+          call.name.bytes.starts(with: "core.sqlite".utf8)
+        else { return .proceed }
+        return left.withLock { left in
+          left -= 1
+          return left < 0 ? .crash : .proceed
+        }
+      }
+      folder.machine.faults = faults
+      let rebuilt = try? folder.folders.rebuild(folder.root)
+      #expect((rebuilt == nil) == faults.crashed)
+      let hasStore = folder.disk.status(folder.path(".marfa/core.sqlite")) != nil
+      let hasLog = folder.disk.text(log) == "a log"
+      if faults.crashed { #expect(!hasStore || hasLog, "cut off at step \(step)") }
+      folder.machine.restart()
+      if faults.crashed { _ = try folder.folders.rebuild(folder.root, following: folder.id) }
+      _ = try folder.confirm()
+      for _ in 0..<2 { try folder.push() }
+      #expect(try bench.titles() == ["a"] && folder.files() == ["a.md"])
+      let kept = folder.disk.tree(folder.path(".marfa/rescued")).filter { $0.path.name == "core.sqlite-wal" }
+      #expect(!kept.isEmpty, "step \(step): the log is kept")
+    }
   }
 
   @Test("P-S27 two machines whose directories a third program mirrors settle in three passes")
