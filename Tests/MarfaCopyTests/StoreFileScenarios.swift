@@ -288,6 +288,7 @@ import TestSupport
     #expect(try place.names().contains("copy.sqlite.before--1"))
     let kept = try Database(path: "\(place.directory.path)/copy.sqlite.before--1", mode: .readOnly)
     #expect(try kept.one("PRAGMA user_version") { $0.int(0) } == -1)
+    _ = try migrated.copy.hydrate(Slice(types: ["core.note"], tier: "library", edgeTypes: []))
     // What waited goes, and the next opening finds nothing to do.
     #expect(try migrated.copy.queue.drain().verdicts.map(\.verdict) == [.accepted])
     #expect(try migrated.copy.queue.unansweredCount() == 0)

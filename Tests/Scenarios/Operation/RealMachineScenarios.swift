@@ -344,6 +344,7 @@ struct RealMachineScenarios {
       let hasLog = folder.disk.text(log) == "a log"
       if faults.crashed { #expect(!hasStore || hasLog, "cut off at step \(step)") }
       folder.machine.restart()
+      bench.clock.advance(seconds: 2)
       if faults.crashed { _ = try folder.folders.rebuild(folder.root, following: folder.id) }
       _ = try folder.confirm()
       for _ in 0..<2 { try folder.push() }
