@@ -95,6 +95,12 @@ enum Schema {
 
   /// Opens the tables, making them in a fresh database.
   static func open(_ database: Database, instance: () -> EntityID) throws {
+    // Judged before anything is set: a database that is refused stays as it is, byte for byte (IN7.3).
+    let found = try database.one("PRAGMA user_version") { $0.int(0) } ?? 0
+    let held = try database.one("SELECT count(*) FROM sqlite_schema") { $0.int(0) } ?? 0
+    guard found == number || found == 1 || found == 2 || (found == 0 && held == 0) else {
+      throw InstanceError.foreignDatabase(found)
+    }
     try database.execute("PRAGMA journal_mode = WAL")
     try database.execute("PRAGMA synchronous = FULL")
     try database.execute("PRAGMA busy_timeout = 5000")
@@ -102,8 +108,6 @@ enum Schema {
     // Room for the upper pages of every index, and a log long enough that a page changed often is copied back seldom.
     try database.execute("PRAGMA cache_size = -24000")
     try database.execute("PRAGMA wal_autocheckpoint = 4000")
-    let found = try database.one("PRAGMA user_version") { $0.int(0) } ?? 0
-    let held = try database.one("SELECT count(*) FROM sqlite_schema") { $0.int(0) } ?? 0
     if found == number { return }
     if found == 1 || found == 2 {
       try database.transaction {
@@ -113,7 +117,6 @@ enum Schema {
       }
       return
     }
-    guard found == 0, held == 0 else { throw InstanceError.foreignDatabase(found) }
     try database.transaction {
       try database.execute(tables)
       try database.execute(second)

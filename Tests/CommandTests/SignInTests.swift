@@ -31,8 +31,14 @@ private final class SignInScript: Sendable {
 
   func change(_ change: (inout State) -> Void) { state.withLock { change(&$0) } }
 
+  /// While it is shut, a refresh is not answered.
+  let refreshGate = Atomic<Bool>(true)
+
   private func answer(_ request: ScriptedServer.Request) -> ScriptedServer.Reply? {
-    state.withLock { state in
+    if request.form("grant_type") == "refresh_token" {
+      while !refreshGate.load(ordering: .acquiring) { usleep(5_000) }
+    }
+    return state.withLock { state in
       let origin = request.origin
       switch "\(request.method) \(request.door)" {
       case "GET /": return .root(contract: state.rootContract)
@@ -302,6 +308,51 @@ extension ScriptedServer {
     #expect(after.json?["server"]?.text?.string == server.url)
     #expect(after.json?["credential"] == .null)
     try await session.end()
+  }
+
+  @Test("D-S206 a sign-out waits for a refresh under way, revokes the rotated token, and nothing brings it back")
+  func signOutAmidRefresh() async throws {
+    let session = try await SessionBus(home: scratch.path)
+    let script = SignInScript()
+    let server = try script.server()
+    let program = session.program(program)
+    try #require(try await signIn(program, server).status == 0)
+    script.change { $0.taken = ["marfa_at_2"] }
+    script.refreshGate.store(false, ordering: .releasing)
+    let asking = try program.start(["--json", "server"])
+    asking.endInput()
+    try await eventually("the refresh to be out") { server.refreshes == 1 || asking.status != nil }
+    let leaving = try program.start(["--json", "logout"])
+    leaving.endInput()
+    // It has come as far as it can once it has the lock's file open, which the other process holds.
+    try await eventually("the sign-out to wait") { leaving.status != nil || hasLockOpen(leaving.pid) }
+    #expect(leaving.status == nil && server.count("POST", "/auth/oauth2/revoke") == 0)
+    script.refreshGate.store(true, ordering: .releasing)
+    let asked = try await asking.end()
+    #expect(asked.status == 0 || asked.code == "signed_out", "\(asked.errText)")
+    let left = try await leaving.end()
+    #expect(left.json == ["server": .string(server.url), "signed_out": true, "revoked": true], "\(left.errText)")
+    let revokes = server.requests.filter { $0.door == "/auth/oauth2/revoke" }.map { $0.form("token") }
+    #expect(revokes == ["marfa_rt_2"])
+    #expect(server.refreshes == 1)
+    #expect(try await program.run(["--json", "whoami", "--url", server.url]).json?["credential"] == .null)
+    // Forgetting is between the person and the keyring.
+    script.change { $0.taken = ["marfa_k1_good"] }
+    let kept = try await program.run(["--json", "keys", "keep", "--url", server.url, "--key", "marfa_k1_good"])
+    #expect(kept.status == 0, "\(kept.errText)")
+    let before = server.requests.count
+    let forgotten = try await program.run(["--json", "keys", "forget", "--url", server.url])
+    #expect(forgotten.status == 0 && server.requests.count == before)
+    try await session.end()
+  }
+
+  /// Whether a process has a credential lock's file open.
+  private func hasLockOpen(_ pid: pid_t) -> Bool {
+    names(of: "/proc/\(pid)/fd").contains { name in
+      guard let target = realpath("/proc/\(pid)/fd/\(name)", nil) else { return false }
+      defer { free(target) }
+      return String(cString: target).contains(".marfa-credential-locks/")
+    }
   }
 
   @Test("K-S27 a root that names no contract is sent no refresh token")

@@ -139,6 +139,50 @@ import Testing
     #expect(!real.isReachable)
   }
 
+  @Test("IN-S8 a database of a newer build is refused by name and its file stays as it is, byte for byte")
+  func newer() throws {
+    let scratch = Scratch()
+    let home = InstanceHome(scratch.path.appending("instance"))
+    _ = try SystemFileSystem().makeDirectories(home.path, mode: 0o700)
+    for (name, sql) in [
+      ("newer", "PRAGMA user_version = 999; CREATE TABLE item (id TEXT)"),
+      ("another's", "CREATE TABLE photos (id TEXT)"),
+    ] {
+      _ = home.database.withCString { unlink($0) }
+      do {
+        let database = try Database(path: home.database.description, mode: .create)
+        try database.execute(sql)
+      }
+      let before = try bytes(home.database)
+      let clock = SystemClock()
+      let failure = #expect(throws: InstanceFailure.self, "\(name)") {
+        try home.run(
+          InstanceRunOptions(), stop: StopFlag(), clock: clock, ids: SystemIds(clock: clock),
+          ready: { _ in Issue.record("it was served") })
+      }
+      guard case .foreign(let words)? = failure else {
+        Issue.record("\(name): \(failure.map { "\($0)" } ?? "no failure")")
+        continue
+      }
+      #expect(words.contains(home.path.description))
+      #expect(try bytes(home.database) == before, "\(name)")
+      #expect(!home.isAnswering() && home.status().isRunning == false)
+    }
+  }
+
+  private func bytes(_ path: PathBytes) throws -> [UInt8] {
+    let descriptor = path.withCString { marfa_openat(AT_FDCWD, $0, O_RDONLY, 0) }
+    try #require(descriptor >= 0)
+    defer { close(descriptor) }
+    var out: [UInt8] = []
+    var buffer = [UInt8](repeating: 0, count: 65_536)
+    while true {
+      let count = Glibc.read(descriptor, &buffer, buffer.count)
+      if count <= 0 { return out }
+      out += buffer[..<count]
+    }
+  }
+
   @Test(
     "EV-S26 RV-S18 an unreadable head: a plain stream goes live with cursor null, a copy stream ends without a marker")
   func unreadableHead() throws {

@@ -169,4 +169,90 @@ import Testing
     let report = try bench.copy.queue.drain()
     #expect(report.verdicts.map(\.verdict) == [.refused] && report.verdicts.first?.reason == "invalid_properties")
   }
+
+  // MARK: Edges
+
+  @Test("E-S40 Q64.1 an impossible edge or move queues nothing, and its code and place are the instance's")
+  func edges() throws {
+    let bench = try CopyBench()
+    let types: [Text] = [
+      "about", "attached-to", "authored-by", "in-collection", "in-folder", "in-thread", "parent-of", "references",
+      "supersedes", "no-such",
+    ]
+    let slice = ["*", "system.folder"] as [Text]
+    let whole = Array(types.dropLast())
+    var items = try (0..<5).map { try bench.note(Text("Note \($0)")) }
+    for title in ["One", "Two"] as [Text] {
+      let made = try bench.ask("POST", "/items", ["type": "core.media.album", "properties": ["title": .string(title)]])
+      items.append(try #require(made["item"]?["id"]?.text.flatMap { EntityID($0) }))
+    }
+    for title in ["Kept", "Revoked"] as [Text] {
+      let made = try bench.ask("POST", "/folders", ["title": .string(title), "search": [:]])
+      let id = try #require(made["item"]?["id"]?.text.flatMap { EntityID($0) })
+      items.append(id)
+      if title == "Revoked" { try bench.ask("POST", "/folders/\(id)/revoke") }
+    }
+    let trashed = try bench.note("Trashed")
+    let version = try bench.ask("GET", "/items/\(trashed)")["item"]?["version"]?.int ?? 0
+    try bench.ask("DELETE", "/items/\(trashed)?version=\(version)")
+    items.append(trashed)
+    try bench.fill(slice, tier: "all", edges: whole)
+    var random = SplitMix(seed: 3)
+    var said: [String: Int] = [:]
+    for _ in 0..<500 {
+      let type = types[Int(random.next() % UInt64(types.count))]
+      let source = items[Int(random.next() % UInt64(items.count))]
+      let target = items[Int(random.next() % UInt64(items.count))]
+      let queue = bench.copy.queue
+      let held = try bench.copy.edges(ofType: type)
+      let here: Verdict
+      let there: Verdict
+      if random.next() % 3 > 0, let edge = held.randomElement(using: &random) {
+        let both = random.next() % 10 == 0
+        let movesSource = both || random.next() % 2 == 0
+        let (from, to) = (movesSource ? source : nil, both || !movesSource ? target : nil)
+        guard (from ?? edge.source) != edge.source || (to ?? edge.target) != edge.target else { continue }
+        here = AgreementTests.here { () throws(MarfaError) in
+          let write = try queue.updateEdge(edge.id, version: edge.version, source: from, target: to)
+          if let write { _ = try queue.withdraw(write.id) }
+        }
+        var body: JSONObject = ["version": .int(edge.version)]
+        if let from { body["source_id"] = .string(from.text) }
+        if let to { body["target_id"] = .string(to.text) }
+        there = AgreementTests.there(bench, "PATCH", "/edges/\(edge.id)", .object(body))
+        #expect(
+          here == there, "\(type) \(edge.source) -> \(edge.target) moved: \(here) here, \(there) there")
+      } else {
+        let path = ["", "a.md", "../a", "a/b.md"][Int(random.next() % 4)]
+        let properties: JSONObject = type == "in-folder" ? ["path": .string(Text(path))] : JSONObject()
+        let draft = EdgeDraft(source: source, target: target, type: type, properties: properties)
+        here = AgreementTests.here { () throws(MarfaError) in
+          let write = try queue.createEdge(draft)
+          _ = try queue.withdraw(write.id)
+        }
+        there = AgreementTests.there(
+          bench, "POST", "/edges",
+          [
+            "source_id": .string(source.text), "target_id": .string(target.text), "edge_type": .string(type),
+            "properties": .object(properties),
+          ])
+        #expect(here == there, "\(type) \(path): \(here) here, \(there) there")
+      }
+      #expect(try queue.all().isEmpty)
+      said[there.description, default: 0] += 1
+      guard there == .taken else { continue }
+      // A moved source is another read view: the copy fills anew.
+      do throws(MarfaError) { try bench.copy.catchUp() } catch {
+        #expect(error.code == .copyExpired)
+        try bench.fill(slice, tier: "all", edges: whole)
+      }
+    }
+    for verdict in [
+      "edge_cycle -", "edge_constraint_violation duplicate", "edge_constraint_violation cardinality",
+      "edge_constraint_violation nesting", "edge_constraint_violation target_type", "edge_constraint_violation revoked",
+      "item_not_found -", "edge_type_not_found -", "validation_error source_id", "validation_error target_id", "taken",
+    ] {
+      #expect(said[verdict, default: 0] > 0, "\(verdict) was never met: \(said)")
+    }
+  }
 }
