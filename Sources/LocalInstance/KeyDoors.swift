@@ -2,10 +2,6 @@ import MarfaBase
 
 /// `POST /keys`, `PATCH /keys/{id}`, `DELETE /keys/{id}` (K5).
 extension Instance {
-  private static let families: [Text] = [
-    "type_permissions", "edge_permissions", "extension_permissions", "metadata_permissions", "profile_permissions",
-  ]
-
   func createKey(_ call: Call) throws -> Reply {
     guard call.credential.may("keys.mint") else { throw Refusal.scope("keys.mint") }
     try call.query.declare([])
@@ -116,16 +112,18 @@ extension Instance {
     spec.sources = held["sources"]?.array?.compactMap(\.text) ?? []
     spec.permissions = held["permissions"]?.array?.compactMap(\.text) ?? []
     spec.defaultTier = held["default_tier"]?.text ?? "library"
-    let namesFamily = Instance.families.contains { body[$0] != nil } || body["permissions"] != nil
-    if !namesFamily {
-      spec.types = held["type_permissions"]?.object ?? JSONObject()
-      spec.edges = held["edge_permissions"]?.object ?? JSONObject()
-      spec.extensions = held["extension_permissions"]?.object ?? JSONObject()
-      spec.metadata = held["metadata_permissions"]?.object ?? JSONObject()
-      spec.profile = held["profile_permissions"]?.object ?? JSONObject()
-    }
+    // Only a new key's families are empty where it names others (K5.2); a change replaces what it names (K5.5).
+    spec.types = held["type_permissions"]?.object ?? JSONObject()
+    spec.edges = held["edge_permissions"]?.object ?? JSONObject()
+    spec.extensions = held["extension_permissions"]?.object ?? JSONObject()
+    spec.metadata = held["metadata_permissions"]?.object ?? JSONObject()
+    spec.profile = held["profile_permissions"]?.object ?? JSONObject()
     try read(body, into: &spec, call)
     try changeKey(id, spec)
+    if let end = body["expires_at"] {
+      try database.run("UPDATE credential SET expires = ? WHERE id = ?", end.isNull ? nil : spec.expires, id)
+      credentials = [:]
+    }
     return .ok
   }
 
