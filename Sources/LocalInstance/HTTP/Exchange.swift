@@ -23,6 +23,9 @@ final class Exchange {
   /// The request's target as it was written.
   let rawTarget: [UInt8]
   let connection: OpaquePointer
+  let descriptor: Int32
+  /// Whether its client had closed its side, with nothing left to read, when it was looked at last.
+  var looksGone = false
   var phase = Phase.new
   var request = InstanceRequest(method: "", target: "")
   var bodyLimit = 0
@@ -38,6 +41,7 @@ final class Exchange {
   init(rawTarget: [UInt8], connection: OpaquePointer) {
     self.rawTarget = rawTarget
     self.connection = connection
+    descriptor = marfa_httpd_descriptor(connection)
   }
 
   var isWrite: Bool {

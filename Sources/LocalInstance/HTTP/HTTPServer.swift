@@ -23,6 +23,8 @@ final class HTTPServer {
   private var daemons: [Served] = []
   private var pending: [Exchange] = []
   private var feeds: [StreamFeed] = []
+  /// Requests whose bodies are coming in.
+  var receiving: [Exchange] = []
   private var open = 0
   private var lastUse: UInt64 = 0
   private var nextTick: UInt64 = 0
@@ -121,6 +123,7 @@ final class HTTPServer {
       nextTick = now + 1_000_000_000
       // It says through `onEvents` where a stream has a heartbeat or an end to send.
       engine.tick()
+      endBrokenRequests()
     }
     if eventsAreDue {
       eventsAreDue = false
@@ -134,7 +137,8 @@ final class HTTPServer {
   private func wait(_ wake: Int32, until deadline: UInt64) {
     let now = marfa_boottime()
     // Streams need their heartbeats on time and a busy instance its housekeeping; an idle one sleeps.
-    let rest: UInt64 = now < lastUse + 10_000_000_000 ? 1_000_000_000 : feeds.isEmpty ? 30_000_000_000 : 5_000_000_000
+    let isBusy = now < lastUse + 10_000_000_000 || !receiving.isEmpty
+    let rest: UInt64 = isBusy ? 1_000_000_000 : feeds.isEmpty ? 30_000_000_000 : 5_000_000_000
     var until = min(deadline, now + rest)
     if options.idleExit > 0, open == 0 { until = min(until, lastUse + options.idleExit) }
     var milliseconds = until <= now ? 0 : (until - now + 999_999) / 1_000_000
@@ -215,6 +219,7 @@ final class HTTPServer {
     carried?.pointee = nil
     let exchange = Unmanaged<Exchange>.fromOpaque(pointer).takeRetainedValue()
     open -= 1
+    noteReceived(exchange)
     exchange.incoming?.discard()
     lastUse = marfa_boottime()
     if let feed = exchange.feed {
@@ -242,6 +247,7 @@ final class HTTPServer {
       } catch {
         return send(refusal(error, exchange), exchange)
       }
+      noteReceiving(exchange)
       // Every door but an upload's has a bound.
       guard exchange.bodyLimit == .max else { return .YES }
       switch engine.beginUpload(exchange.request) {
@@ -272,6 +278,7 @@ final class HTTPServer {
       }
       if let refused = exchange.refused { return send(refused, exchange) }
       if exchange.isTooLarge { return send(refusal(Admission.tooLarge(exchange.bodyLimit), exchange), exchange) }
+      noteReceived(exchange)
       exchange.phase = .pending
       pending.append(exchange)
       MHD_suspend_connection(connection)
