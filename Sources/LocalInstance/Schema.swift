@@ -93,17 +93,28 @@ enum Schema {
     CREATE INDEX answer_of_item ON answer (item, version) WHERE item IS NOT NULL;
     """
 
-  /// Opens the tables, making them in a fresh database.
-  static func open(_ database: Database, instance: () -> EntityID) throws {
-    // Judged before anything is set: a database that is refused stays as it is, byte for byte (IN7.3).
+  /// The number of a database's schema, 0 for a fresh one. Changes nothing (IN7.3).
+  /// - Throws: `InstanceError.foreignDatabase` for another program's, or one a newer build made.
+  @discardableResult
+  static func judge(_ database: Database) throws -> Int {
     let found = try database.one("PRAGMA user_version") { $0.int(0) } ?? 0
-    let held = try database.one("SELECT count(*) FROM sqlite_schema") { $0.int(0) } ?? 0
-    guard found == number || found == 1 || found == 2 || (found == 0 && held == 0) else {
+    let (held, own) =
+      try database.one(
+        "SELECT count(*), count(*) FILTER (WHERE type = 'table' AND name IN ('meta', 'item', 'credential')) FROM sqlite_schema"
+      ) { ($0.int(0), $0.int(1)) } ?? (0, 0)
+    guard (1...number).contains(found) && own == 3 || found == 0 && held == 0 else {
       throw InstanceError.foreignDatabase(found)
     }
+    return found
+  }
+
+  /// Opens the tables, making them in a fresh database.
+  static func open(_ database: Database, instance: () -> EntityID) throws {
+    try database.execute("PRAGMA busy_timeout = 5000")
+    // Judged before anything of the file's is set.
+    let found = try judge(database)
     try database.execute("PRAGMA journal_mode = WAL")
     try database.execute("PRAGMA synchronous = FULL")
-    try database.execute("PRAGMA busy_timeout = 5000")
     try database.execute("PRAGMA temp_store = MEMORY")
     // Room for the upper pages of every index, and a log long enough that a page changed often is copied back seldom.
     try database.execute("PRAGMA cache_size = -24000")

@@ -139,21 +139,40 @@ import Testing
     #expect(!real.isReachable)
   }
 
-  @Test("IN-S8 a database of a newer build is refused by name and its file stays as it is, byte for byte")
+  @Test("IN-S8 a database of a newer build, or not its own, is refused by name and stays as it is, byte for byte")
   func newer() throws {
     let scratch = Scratch()
     let home = InstanceHome(scratch.path.appending("instance"))
     _ = try SystemFileSystem().makeDirectories(home.path, mode: 0o700)
-    for (name, sql) in [
+    let log = PathBytes("\(home.database)-wal")
+    let cases: [(String, String?)] = [
       ("newer", "PRAGMA user_version = 999; CREATE TABLE item (id TEXT)"),
+      ("newer, killed before its log was moved in", nil),
       ("another's", "CREATE TABLE photos (id TEXT)"),
-    ] {
-      _ = home.database.withCString { unlink($0) }
-      do {
+      ("another's of our number", "PRAGMA user_version = 3; CREATE TABLE photos (id TEXT)"),
+      ("no database", nil),
+    ]
+    for (name, sql) in cases {
+      for path in [home.database, log, PathBytes("\(home.database)-shm")] { _ = path.withCString { unlink($0) } }
+      if let sql {
         let database = try Database(path: home.database.description, mode: .create)
         try database.execute(sql)
+      } else if name == "no database" {
+        try write(home.database, Array(String(repeating: "The notes of somebody. ", count: 300).utf8))
+      } else {
+        let other = scratch.path.appending("other.sqlite")
+        let database = try Database(path: other.description, mode: .create)
+        try database.execute("CREATE TABLE item (id TEXT)")
+        try database.execute("PRAGMA journal_mode = WAL; PRAGMA user_version = 999; CREATE TABLE more (id TEXT)")
+        try write(home.database, try bytes(other))
+        try write(log, try bytes(PathBytes("\(other)-wal")))
+        #expect(try !bytes(log).isEmpty)
       }
       let before = try bytes(home.database)
+      func held(_ path: PathBytes) throws -> [UInt8]? {
+        path.withCString { access($0, F_OK) } == 0 ? try bytes(path) : nil
+      }
+      let logBefore = try held(log)
       let clock = SystemClock()
       let failure = #expect(throws: InstanceFailure.self, "\(name)") {
         try home.run(
@@ -166,8 +185,16 @@ import Testing
       }
       #expect(words.contains(home.path.description))
       #expect(try bytes(home.database) == before, "\(name)")
+      #expect(try held(log) == logBefore, "\(name)")
       #expect(!home.isAnswering() && home.status().isRunning == false)
     }
+  }
+
+  private func write(_ path: PathBytes, _ content: [UInt8]) throws {
+    let descriptor = path.withCString { marfa_openat(AT_FDCWD, $0, O_WRONLY | O_CREAT | O_TRUNC, 0o600) }
+    try #require(descriptor >= 0)
+    #expect(marfa_write_all(descriptor, content, content.count) == 0)
+    close(descriptor)
   }
 
   private func bytes(_ path: PathBytes) throws -> [UInt8] {

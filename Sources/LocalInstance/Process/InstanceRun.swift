@@ -70,6 +70,9 @@ extension InstanceHome {
     let url = listeners.last?.url ?? "local"
     let made: MadeEngine
     do { made = try make(self, key, url) } catch let error as InstanceFailure { throw error } catch {
+      if let error = error as? SQLiteError, error.primaryCode == InstanceHome.noDatabase {
+        throw .foreign("\(database) is no database; it was left as it is")
+      }
       if case InstanceError.foreignDatabase(let number)? = error as? InstanceError {
         throw .foreign(
           "the database in \(path) was made by a newer build or another program (its schema is \(number)); it was left as it is"
@@ -94,6 +97,18 @@ extension InstanceHome {
 extension Instance: ServedEngine {}
 
 extension InstanceHome {
+  /// `SQLITE_NOTADB`.
+  static let noDatabase: Int32 = 26
+
+  /// Looks at the database before it is opened: one that is refused keeps every byte, its log's too (IN7.3).
+  private func judgeDatabase() throws {
+    do {
+      try Schema.judge(try Database(path: database.description, mode: .look))
+    } catch let error as SQLiteError where error.primaryCode != InstanceHome.noDatabase {
+      // What cannot be looked at is told by the opening itself.
+    }
+  }
+
   /// Runs the instance on this directory until `stop` is set or it was idle for long enough (N2.1, N2.2). Blocks. The
   /// process ignores SIGPIPE from here on.
   /// - Parameters:
@@ -109,6 +124,7 @@ extension InstanceHome {
     try run(
       options, stop: stop, clock: clock, ids: ids,
       engine: { home, key, url in
+        try home.judgeDatabase()
         let database = try Database(path: home.database.description, mode: .readWrite)
         let instance = try Instance(
           database: database, blobs: try DirectoryBlobs(home.blobs), clock: clock, ids: ids, ownerKey: key)
