@@ -313,7 +313,7 @@ extension PullPass {
         }
       }
       try note(row, binding, reading, waiting: waiting)
-      if !waiting { folder.copy.blobs.remove(wanted) }
+      if !waiting, try !folder.isUploading(wanted) { folder.copy.blobs.remove(wanted) }
       return
     }
     if moves, disk.standing(at: path).map({ $0 != binding.path }) ?? false {

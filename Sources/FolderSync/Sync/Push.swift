@@ -147,7 +147,10 @@ extension FolderEngine {
       push.drain.conflicts += second.conflicts
       try nameCopies(&push.drain.conflicts)
     }
-    if quiet == nil { try keepQuiet(push, mark: mark) }
+    if quiet == nil {
+      try dropSupersededBytes()
+      try keepQuiet(push, mark: mark)
+    }
     return push
   }
 

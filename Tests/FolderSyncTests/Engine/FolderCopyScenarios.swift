@@ -85,6 +85,8 @@ struct FolderCopyScenarios {
     try machine.add(try bench.folder())
     try machine.push()
     try machine.save("A.md", try #require(machine.text("A.md")).replacing("Words.", with: "Mine."))
+    // The row moved on, in another field: a version to rebase onto.
+    try bench.edit(id, ["place": "Rome"])
     var patches = 0
     bench.transport.before = { request in
       guard request.method == "PATCH", request.url.contains("/items/\(id)") else { return nil }
@@ -126,5 +128,146 @@ struct FolderCopyScenarios {
     #expect(report.answered == 5 && report.unmade == 5 && report.unsent == 2 && report.undelivered == 2)
     // What is held is held once, however many passes came to it.
     #expect(report.held == 0 && report.unclaimedSources == ["a"])
+  }
+
+  // MARK: A folder beside a copy
+
+  /// A copy of another device, filled with notes and their links.
+  private func otherCopy(_ bench: FolderBench) throws -> WorkingCopy {
+    let clock = bench.clock
+    let copy = try WorkingCopy.open(
+      database: try Database(path: ":memory:", mode: .create), blobs: MemoryBlobStore(),
+      context: Context(
+        clock: clock, ids: SeededIds(clock: clock, seed: 900), files: MemoryFileSystem(MemoryDisk(clock: clock)),
+        transport: bench.transport, scheduler: ManualScheduler(clock: clock), log: SilentLog()),
+      role: .writer, endpoint: Endpoint(baseURL: FolderBench.origin, credential: FolderBench.key), credentials: nil)
+    _ = try copy.hydrate(Slice(typeList: ["core.note"], tier: "library", edgeTypes: ["parent-of", "references"]))
+    return copy
+  }
+
+  @Test("D-S186 a folder and a copy link from one item's body: neither repeats nor removes the other's edge")
+  func bothLink() throws {
+    let bench = try FolderBench()
+    let host = try bench.item("Host")
+    let targets = try ["A", "B", "C"].map { try bench.item(Text($0)) }
+    let machine = bench.machine()
+    try machine.add(try bench.folder())
+    try machine.push()
+    let copy = try otherCopy(bench)
+    func edges() throws -> [EntityID: EntityID] {
+      let rows = try bench.ask("GET", "/items/\(host)/edges?edge_type=references")["data"]?.array ?? []
+      var found: [EntityID: EntityID] = [:]
+      for row in rows {
+        let id = try #require(row["id"]?.text.flatMap { EntityID($0) })
+        found[id] = try #require(row["target_id"]?.text.flatMap { EntityID($0) })
+      }
+      return found
+    }
+    func saveHere(_ old: String, _ new: String) throws {
+      try machine.save("Host.md", try #require(machine.text("Host.md")).replacing(old, with: new))
+    }
+    func saveThere(_ old: String, _ new: String) throws {
+      let row = try #require(try copy.item(host))
+      let body = try #require(row.properties["body"]?.text?.string).replacing(old, with: new)
+      try copy.queue.updateItem(
+        host, ItemEdit(properties: JSONObject([("body", .string(Text(body)))]), version: row.version))
+    }
+    try saveHere("Words.", "Words. [[A]]")
+    try machine.push()
+    let first = try edges()
+    #expect(first.values.sorted() == [targets[0]])
+    // The copy goes on from it.
+    try copy.catchUp()
+    try saveThere("[[A]]", "[[A]] [[B]]")
+    try copy.queue.drain()
+    let second = try edges()
+    #expect(Set(second.values) == Set(targets.prefix(2)) && second.count == 2)
+    #expect(first.allSatisfy { second[$0.key] == $0.value })
+    for _ in 0..<2 { try machine.push() }
+    #expect(machine.text("Host.md")?.contains("[[A]] [[B]]") == true)
+    #expect(try edges() == second)
+    // Both add one name at once.
+    try copy.catchUp()
+    try saveHere("[[B]]", "[[B]] [[C]]")
+    try saveThere("[[B]]", "[[B]] [[C]]")
+    try copy.queue.drain()
+    let third = try edges()
+    #expect(Set(third.values) == Set(targets) && third.count == 3)
+    for _ in 0..<2 { try machine.push() }
+    #expect(try edges() == third)
+    // Words changed beside the links change no edge, and each takes out the name it takes out alone.
+    try copy.catchUp()
+    try saveThere("Words.", "Other words.")
+    try copy.queue.drain()
+    try machine.push()
+    #expect(try edges() == third)
+    try saveHere(" [[B]]", "")
+    try machine.push()
+    try copy.catchUp()
+    try copy.queue.drain()
+    try machine.push()
+    #expect(try edges() == third.filter { $0.value != targets[1] })
+    #expect(try !copy.queue.all().contains { $0.verdict == .refused })
+  }
+
+  // MARK: Bytes beside the store
+
+  private static let all: JSON = ["title": "All", "search": ["types": ["core.note", "core.file"]]]
+
+  private func held(_ machine: FolderMachine) throws -> Set<ContentHash> {
+    Set(try machine.folders.open(machine.root, role: .reader).copy.blobs.all().map(\.hash))
+  }
+
+  @Test("F37.4 X10.4 bytes of saves that later ones came after stay until the server took them all, and go then")
+  func supersededBytes() throws {
+    let bench = try FolderBench()
+    let machine = bench.machine()
+    try machine.add(try bench.folder(Self.all))
+    try machine.push()
+    let saves = ["one", "two", "three"]
+    let hashes = saves.map { ContentHash(of: Array($0.utf8)) }
+    machine.isOnline = false
+    for save in saves {
+      try machine.write("photo.png", save)
+      try machine.push()
+    }
+    #expect(try held(machine) == Set(hashes))
+    machine.isOnline = true
+    var uploads = 0
+    bench.transport.before = { request in
+      guard request.method == "POST", request.url.hasSuffix("/blobs") else { return nil }
+      uploads += 1
+      return uploads == 2 ? .failure(.timedOut("no answer")) : nil
+    }
+    try machine.push()
+    #expect(try held(machine).isSuperset(of: hashes.dropFirst()))
+    bench.transport.before = nil
+    try machine.push()
+    let id = try #require(try bench.ids("photo.png").first)
+    #expect(try bench.row(id)["item"]?["properties"]?["blob_ref"]?.text == hashes[2].text)
+    #expect(try held(machine).isEmpty)
+    #expect(machine.text("photo.png") == "three")
+    #expect(try machine.push().drain.drain.answered == 0)
+  }
+
+  @Test("F37.4 bytes another file's upload still needs stay, though a file holds the same")
+  func sharedBytes() throws {
+    let bench = try FolderBench()
+    let machine = bench.machine()
+    try machine.add(try bench.folder(Self.all))
+    try machine.write("a.png", "same")
+    try machine.push()
+    #expect(try held(machine).isEmpty)
+    bench.transport.before = { request in
+      request.method == "POST" && request.url.hasSuffix("/blobs") ? .failure(.timedOut("no answer")) : nil
+    }
+    try machine.write("b.png", "same")
+    try machine.push()
+    #expect(try held(machine) == [ContentHash(of: Array("same".utf8))])
+    bench.transport.before = nil
+    let push = try machine.push()
+    #expect(push.drain.drain.verdicts.allSatisfy { $0.verdict == .accepted })
+    #expect(try bench.titles() == ["a.png", "b.png"])
+    #expect(try held(machine).isEmpty)
   }
 }
