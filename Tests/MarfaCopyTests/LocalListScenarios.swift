@@ -272,7 +272,8 @@ import Testing
     #expect(try LocalListScenarios.list(bench) { $0.types = ["core.note"] } == [active, fed])
   }
 
-  @Test("D4 a stale copy lists its rows, says they are stale, and refuses a folder's list as not whole")
+  @Test(
+    "D-S47 D4 a stale copy lists its rows, says they are stale, and refuses a folder's list as not whole, as a view's")
   func staleLists() throws {
     let bench = try CopyBench()
     let note = try bench.note("Note")

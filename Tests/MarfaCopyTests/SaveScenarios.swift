@@ -177,7 +177,26 @@ import TestSupport
     #expect(try bench.copy.queue.drain().verdicts.map(\.verdict) == [.accepted])
   }
 
-  @Test("D100.1 D54.4 an id that is no UUIDv7 is refused invalid_id; a read back answered so is absence")
+  @Test("I0.6 an unsent create shows the number its type has, as the server then gives it")
+  func schemaVersion() throws {
+    let bench = try CopyBench()
+    try bench.ask("POST", "/types", ["id": "acme.thing", "fields": ["body": ["type": "string"]]])
+    try bench.ask(
+      "PUT", "/types/acme.thing", ["version": 4, "fields": ["body": ["type": "string"], "place": ["type": "string"]]])
+    try bench.fill(["core.note", "acme.thing"])
+    let number = try #require(try bench.ask("GET", "/types/acme.thing")["version"]?.int)
+    #expect(number == 4)
+    for (type, expected) in [("core.note", 0), ("acme.thing", number)] as [(Text, Int)] {
+      let write = try bench.copy.queue.createItem(ItemDraft(type: type, properties: ["title": "N", "body": "x"]))
+      let id = try #require(write.itemID)
+      #expect(try bench.copy.item(id)?.schemaVersion == expected)
+      try bench.copy.queue.drain()
+      #expect(try bench.copy.item(id)?.schemaVersion == expected)
+      #expect(try bench.ask("GET", "/items/\(id)")["item"]?["schema_version"]?.int == expected)
+    }
+  }
+
+  @Test("D-S155 D100.1 D54.4 an id that is no UUIDv7 is refused invalid_id; a read back answered so is absence")
   func ids() throws {
     let bench = try CopyBench()
     let (a, b) = (try bench.note("A"), try bench.note("B"))
@@ -196,8 +215,20 @@ import TestSupport
     bench.transport.before = { request in
       request.method == "GET" && request.url.contains("/items/\(a)") ? bench.named(400, "invalid_id") : nil
     }
+    // No other spelling of an id is one here either.
+    for text in ["0199000000007000800000000000000a1", "01990000-0000-7000-8000-0000000000a1 ", "a1", ""] as [Text] {
+      #expect(EntityID(text) == nil)
+    }
     #expect(try bench.copy.freshRead(item: a) == nil)
     #expect(try bench.copy.item(a) == nil)
+    bench.transport.before = nil
+    let edge = try bench.edge("references", b, try bench.note("C"))
+    try bench.copy.catchUp()
+    bench.transport.before = { request in
+      request.method == "GET" && request.url.contains("/edges/\(edge)") ? bench.named(400, "invalid_id") : nil
+    }
+    #expect(try bench.copy.freshRead(edge: edge) == nil)
+    #expect(try bench.copy.edge(edge) == nil)
     #expect(try bench.copy.hydration() == .complete)
   }
 

@@ -14,8 +14,13 @@ struct EdgeCheck {
   let to: (EntityID, Text) throws(MarfaError) -> [Edge]
 
   /// Refuses an edge the server would refuse.
-  /// - Parameter replacing: the edge that moves, which does not stand in its own way.
-  func judge(type name: Text, source: EntityID, target: EntityID, replacing: EntityID? = nil) throws(MarfaError) {
+  /// - Parameters:
+  ///   - replacing: the edge that moves, which does not stand in its own way.
+  ///   - properties: judges a new edge's properties, whose turn comes after a self-loop's (E101).
+  func judge(
+    type name: Text, source: EntityID, target: EntityID, replacing: EntityID? = nil,
+    properties: () throws(MarfaError) -> Void = {}
+  ) throws(MarfaError) {
     let (from, to) = (try item(source), try item(target))
     try isOutOfBin(from)
     guard let type = catalog.edgeTypes[name] else {
@@ -24,6 +29,7 @@ struct EdgeCheck {
     if source == target {
       throw .validation("an item can have no edge to itself", code: "edge_cycle", details: ["edge_type": .string(name)])
     }
+    try properties()
     try isOutOfBin(to)
     try admits(from, type.sourceConstraints, type, member: "source_type")
     try nesting(from, type)

@@ -10,6 +10,8 @@ enum Overlay {
     /// The declared fields of a type in the order a read lists them, each with whether it is required; nil for a type the
     /// catalog does not hold.
     var fields: (Text) -> [(name: Text, required: Bool)]?
+    /// The number a type's definition has, which an item made of it carries from then on (I0.6).
+    var version: (Text) -> Int? = { _ in nil }
   }
 
   /// The item as shown, or nil where neither the server's row nor a waiting create gives one.
@@ -78,7 +80,8 @@ enum Overlay {
       id: id, type: type, tier: body["tier"]?.text ?? write.readRecord?["tier"]?.text,
       state: body["state"]?.text ?? "active",
       properties: createOrder(body["properties"]?.object ?? JSONObject(), fields: types.fields(type) ?? []),
-      tags: [], version: 0, source: body["source"]?.text, sourceID: body["source_id"]?.text,
+      tags: [], version: 0, schemaVersion: types.version(type) ?? 0, source: body["source"]?.text,
+      sourceID: body["source_id"]?.text,
       occurredAt: occurred ?? write.queuedAt, createdAt: write.queuedAt, updatedAt: write.queuedAt)
   }
 

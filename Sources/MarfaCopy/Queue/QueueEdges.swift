@@ -14,12 +14,10 @@ extension WriteQueue {
       if let id = draft.id, !id.isVersion7 {
         throw MarfaError.validation("the id \(id) is no UUID of version 7", code: "invalid_id")
       }
-      try checkPath(draft.type, draft.properties)
-      try PropertyCheck.names(draft.properties)
       if try store.item(draft.source) == nil, try copy.slice()?.edgeTypes.contains(draft.type) != true {
         throw MarfaError(.invalid, "the copy holds no item \(draft.source) for an edge to run from")
       }
-      try edgeCheck(catalog).judge(type: draft.type, source: draft.source, target: draft.target)
+      try judge(draft, catalog)
       let id = draft.id ?? context.ids.next()
       var write = entry(.createEdge)
       write.edgeID = id
@@ -40,8 +38,16 @@ extension WriteQueue {
 
   /// Judges an edge without queueing it (E107).
   package func checkEdge(_ draft: EdgeDraft) throws(MarfaError) {
-    try checkPath(draft.type, draft.properties)
-    try edgeCheck(store.catalog()).judge(type: draft.type, source: draft.source, target: draft.target)
+    try judge(draft, store.catalog())
+  }
+
+  private func judge(_ draft: EdgeDraft, _ catalog: Catalog) throws(MarfaError) {
+    try edgeCheck(catalog).judge(
+      type: draft.type, source: draft.source, target: draft.target,
+      properties: { () throws(MarfaError) in
+        try checkPath(draft.type, draft.properties)
+        try PropertyCheck.names(draft.properties)
+      })
   }
 
   /// Queues an edit of an edge: properties to merge, and at most one moved end (Q54). Nil where it changes nothing.

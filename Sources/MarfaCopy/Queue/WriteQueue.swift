@@ -245,7 +245,9 @@ extension WriteQueue: Projection {
 
   func overlayTypes() throws(MarfaError) -> Overlay.Types {
     let catalog = try store.catalog()
-    return Overlay.Types { type in catalog.type(type)?.fields.map { ($0.name, $0.isRequired) } }
+    return Overlay.Types(
+      fields: { catalog.type($0)?.fields.map { ($0.name, $0.isRequired) } },
+      version: { catalog.type($0)?.definition["version"]?.int })
   }
 }
 

@@ -29,6 +29,17 @@ func id(_ invocation: Invocation, option: String) throws(MarfaError) -> EntityID
   return try folderID(text)
 }
 
+/// The id a create is given; nil where it is given none.
+/// - Throws: `validation` as the server says it of any text but a lowercase UUIDv7 (I2.2, E3.1).
+func newID(_ invocation: Invocation) throws(MarfaError) -> EntityID? {
+  guard let text = invocation.value("id") else { return nil }
+  guard let id = EntityID(text), id.text == text, id.isVersion7 else {
+    throw .validation(
+      "'\(text)' is no id a create can give; those look like 018f0000-0000-7000-8000-00000000f001", code: "invalid_id")
+  }
+  return id
+}
+
 /// A JSON object of an option (C25.6).
 func object(_ invocation: Invocation, _ option: String) throws(MarfaError) -> JSONObject? {
   guard let text = invocation.value(option) else { return nil }

@@ -67,7 +67,7 @@ private func answer(_ edges: [Edge], _ invocation: Invocation) -> Int32 {
   guard let source = try id(invocation, option: "source"), let target = try id(invocation, option: "target") else {
     throw MarfaError(.usage, "'edges create' needs --source and --target")
   }
-  let given = try id(invocation, option: "id")
+  let given = try newID(invocation)
   let draft = EdgeDraft(
     id: given, source: source, target: target,
     type: invocation.value("type") ?? "", properties: properties)

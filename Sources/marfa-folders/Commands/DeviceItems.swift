@@ -117,7 +117,7 @@ func answer(_ write: QueuedWrite, _ invocation: Invocation) -> Int32 {
 
 @Sendable private func create(_ invocation: Invocation) throws(MarfaError) -> Int32 {
   let properties = try object(invocation, "properties") ?? JSONObject()
-  let given = try id(invocation, option: "id")
+  let given = try newID(invocation)
   let draft = ItemDraft(
     id: given, type: invocation.value("type") ?? "", properties: properties, tags: invocation.all("tag"),
     tier: invocation.value("tier"), source: invocation.value("source"), sourceID: invocation.value("source-id"),
