@@ -135,6 +135,9 @@ public final class Instance {
     }
     call.door = door
     if door.isPublic {
+      if call.method == "GET", call.header("x-marfa-read-view") != nil {
+        throw Refusal.invalid("X-Marfa-Read-View", "This read is not conditional.")
+      }
       return reply(try inTransaction(when: door.isWrite) { try door.run(self, call) }, call)
     }
     call.credential = try authenticate(call)

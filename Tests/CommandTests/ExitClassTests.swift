@@ -47,7 +47,7 @@ import TestSupport
     #expect(nowhere.code == "network" && nowhere.status == 3)
   }
 
-  @Test("ER-S38 what is refused on this machine ends the command with its code's class too")
+  @Test("ER-S38 D-S155 what is refused on this machine ends the command with its code's class too")
   func local() async throws {
     let store = scratch.at("copy.sqlite")
     let device = ["--json", "device", "--db", store]
@@ -66,13 +66,25 @@ import TestSupport
       let ran = try await program.run(words)
       #expect(ran.code == code && ran.status == exit, "\(words): \(ran.errText)")
     }
+    let note = "018f0000-0000-7000-8000-0000000000aa"
     // A store that was never filled, and one somebody else writes.
+    let slice = ["--types", "core.note", "--tier", "library"]
+    let unfilled = try await program.run(device + ["hydrate"] + slice + with)
+    #expect(unfilled.status == 3, "\(unfilled.errText)")
     let made = try await program.run(device + create)
     #expect(made.status == 0, "\(made.errText)")
     for (words, code, exit) in [
       (device + ["drain"] + with, "no_cursor", 4), (device + ["--reader"] + create, "reading_handle", 4),
       (device + ["items", "create", "--type", "acme.none", "--properties", "{}"], "unknown_type", 1),
       (device + ["items", "create", "--type", "core.note", "--properties", #"{"title":3}"#], "validation", 1),
+      (device + create + ["--id", "018F0000-0000-7000-8000-0000000000FF"], "validation", 1),
+      (device + create + ["--id", "018f0000-0000-4000-8000-0000000000ff"], "validation", 1),
+      (
+        device + [
+          "edges", "create", "--type", "references", "--source", note, "--target", note, "--id",
+          "018F0000-0000-7000-8000-0000000000FF",
+        ], "validation", 1
+      ),
       (device + ["items", "get", "018f0000-0000-7000-8000-0000000000ff"], "not_held", 1),
       (["--json", "device", "--db", scratch.at("junk.sqlite"), "queue"], "store", 4),
     ] as [([String], String, Int32)] {

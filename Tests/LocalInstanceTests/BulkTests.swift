@@ -126,8 +126,32 @@ struct BulkTests {
     expect(bench.send("POST", "/edges/bulk", headers: json, raw: padded(["edges": []], 1_048_577)), 200)
   }
 
-  @Test("a bulk write reaches the event log, a row an event, with enable_fanout or without")
-  func announced() {
+  @Test(
+    "I-S119 a bulk write, with enable_fanout or without, reaches a catch-up row by row; no webhook exists to be called")
+  func announced() throws {
+    let copyTarget = "/events?copy=1&edges=all"
+    let head = bench.send("GET", copyTarget)
+    let marker = try #require(head.frames().first?.data)
+    let view = try #require(marker["read_view"]?.text?.string)
+    let cursor = marker["cursor"]?.text?.string ?? "0"
+    head.source?.close()
+    let before = try bench.head()
+    let made = try (0..<2).flatMap { turn -> [String] in
+      let page = bench.bulk(
+        .array((0..<250).map { note("row \(turn) \($0)") }), ["enable_fanout": .bool(turn == 0)])
+      expect(page, 200)
+      return try (page.json["results"]?.array ?? []).map { try #require($0["id"]?.text?.string) }
+    }
+    #expect(made.count == 500)
+    let caughtUp = bench.events(after: before)
+    #expect(caughtUp.map(\.kind) == Array(repeating: "item.created", count: 500))
+    #expect(caughtUp.map { $0.data["item"]?["id"]?.text?.string } == made)
+    // A copy's catch-up too.
+    let copied = bench.send(
+      "GET", copyTarget, headers: [HTTPHeader("Last-Event-ID", cursor), HTTPHeader("X-Marfa-Read-View", view)])
+    defer { copied.source?.close() }
+    let rows = Set(copied.frames().compactMap { $0.data["item"]?["id"]?.text?.string })
+    #expect(Set(made).isSubset(of: rows))
     for fanout in [true, false] {
       let events = bench.announced {
         expect(bench.bulk([note("a"), note("b")], ["enable_fanout": .bool(fanout)]), 200)

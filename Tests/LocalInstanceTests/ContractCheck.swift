@@ -53,7 +53,26 @@ struct ContractCheck: Sendable {
     return fault(body, schema, "").map { "\(status) \(code ?? ""): \($0)" }
   }
 
-  private func operations(_ segments: [String]) -> JSON? {
+  /// Every operation of the document, as `GET /items/{id}`.
+  var operations: Set<String> {
+    Set(
+      paths.flatMap { entry in
+        (entry.operations.object?.keys ?? []).map { "\($0.string.uppercased()) \(ContractCheck.path(entry.segments))" }
+      })
+  }
+
+  /// The operation a request is of.
+  func operation(method: String, target: String) -> String? {
+    let segments = target.prefix { $0 != "?" }.split(separator: "/", omittingEmptySubsequences: true).map(String.init)
+    guard let entry = entry(segments), entry.operations[Text(method.lowercased())] != nil else { return nil }
+    return "\(method) \(ContractCheck.path(entry.segments))"
+  }
+
+  private static func path(_ segments: [String]) -> String { "/" + segments.joined(separator: "/") }
+
+  private func operations(_ segments: [String]) -> JSON? { entry(segments)?.operations }
+
+  private func entry(_ segments: [String]) -> (segments: [String], operations: JSON)? {
     let fitting = paths.filter { entry in
       entry.segments.count == segments.count
         && zip(entry.segments, segments).allSatisfy { $0.hasPrefix("{") || $0 == $1 }
@@ -61,7 +80,7 @@ struct ContractCheck: Sendable {
     // A literal segment goes before a variable one.
     return fitting.min { left, right in
       left.segments.count { $0.hasPrefix("{") } < right.segments.count { $0.hasPrefix("{") }
-    }?.operations
+    }
   }
 
   private func reference(_ value: JSON, _ prefix: String) -> Text? {

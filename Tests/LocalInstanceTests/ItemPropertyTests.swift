@@ -116,7 +116,7 @@ struct ItemPropertyTests {
     expect(bench.create("acme.picture", ["thumb": "data:image/jpeg;base64,/9j/"]), 201)
   }
 
-  @Test("a thumbnail rides on a get, a list and an event")
+  @Test("I-S47 a thumbnail rides on a get, a list and an event")
   func goodThumbnail() {
     registerPictures()
     let value = Text("data:image/png;base64,\(Self.png)")

@@ -275,7 +275,7 @@ struct LifecycleTests {
     }
   }
 
-  @Test("a bulk transition that matches a row and its parent counts each once")
+  @Test("I-S111 a bulk transition that matches a row and its parent counts each once, into the bin and out of it")
   func countedOnce() {
     let (root, child, leaf) = (bench.noteID("r"), bench.noteID("c"), bench.noteID("l"))
     bench.parent(root, child)
