@@ -17,7 +17,7 @@ extension ScanPass {
   /// - Returns: the item whose file it is; nil for a new item, and for one that waits (`waitingFiles`).
   func carried(_ index: Int, _ id: EntityID) throws -> EntityID? {
     var row = try folder.copy.item(id)
-    if row == nil, mode.asksServer, try folder.store.fact(.suspect) != nil {
+    if row == nil, mode.asksServer, !absent.contains(id), try folder.store.fact(.suspect) != nil {
       // A restored store does not know which items its files were bound to: the server does (P3.2).
       if try isRead(id, index, from: nil) { row = try folder.copy.item(id) }
       if waitingFiles[index] != nil { return nil }
@@ -40,6 +40,26 @@ extension ScanPass {
     case .itemsFile: return id
     case .copy, .noID: return nil
     case .movedHere: return try isRead(id, index, from: holder) ? id : nil
+    }
+  }
+
+  /// Asks the server at once which of the ids that files name and nothing here holds it has, where each would be read alone
+  /// (P8.1, P6.4).
+  func askForCarried() throws {
+    guard mode.asksServer, folder.copy.server.endpoint != nil, try folder.store.fact(.suspect) != nil else { return }
+    var asked: Set<EntityID> = []
+    for file in files where !file.isSkipped && !file.isUnread && !file.isUnchanged {
+      guard let id = file.carriedID, id != facts.folder, bindings[id] == nil, try folder.copy.item(id) == nil else {
+        continue
+      }
+      asked.insert(id)
+    }
+    guard asked.count > 1 else { return }
+    do throws(MarfaError) {
+      absent = asked.subtracting(try folder.copy.server.bulkGet(asked.sorted()).map(\.id))
+    } catch {
+      // Each is asked for alone then, and says itself why it cannot be read.
+      if error.code == .canceled || error.exit == 5 { throw error }
     }
   }
 

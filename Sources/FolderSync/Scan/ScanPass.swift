@@ -35,6 +35,8 @@ final class ScanPass {
   lazy var lookups = NameLookups(folder: folder, facts: facts, asksServer: mode.asksServer)
   /// Files whose item cannot be told or read now (F42.1), with the reason.
   var waitingFiles: [Int: String] = [:]
+  /// Ids of files that the server has no item of.
+  var absent: Set<EntityID> = []
   /// Files that came from other folders with no id, and the items they became (F43.2).
   var arrivals: [Int: Arrival] = [:]
   var arrived: [EntityID: Arrival] = [:]
@@ -349,6 +351,7 @@ final class ScanPass {
         counts[StoredIdentity(identity, rootDevice: rootDevice), default: 0] += 1
       }
     }
+    try askForCarried()
     var carriedItems: [Int: EntityID] = [:]
     for index in files.indices where !files[index].isSkipped && !files[index].isUnread && !files[index].isUnchanged {
       carriedItems[index] = try validID(index, files[index].carriedID)

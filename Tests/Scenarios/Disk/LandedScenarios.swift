@@ -113,6 +113,38 @@ struct LandedScenarios {
     #expect(try folder.bench.body(item) == "Theirs.\n")
   }
 
+  @Test(
+    "P1.4, F20.4 killed while a link displaced by a landing is put back, the next pass puts it back and leaves nothing")
+  func killedWithALink() throws {
+    let folder = try held()
+    let item = try folder.bench.id("A")
+    try folder.bench.edit(item, ["body": "Theirs.\n"])
+    let (disk, path) = (folder.disk, folder.path("A.md"))
+    folder.machine.door = door(.rename, "A.md") { () throws(FileError) in
+      try disk.delete(path)
+      try disk.makeLink(path, to: "/nowhere")
+    }
+    let renames = Mutex(0)
+    folder.machine.faults = Faults { call in
+      guard call.operation == .rename, call.name.name == "A.md" else { return .proceed }
+      return renames.withLock { count in
+        count += 1
+        return count == 2 ? .crash : .proceed
+      }
+    }
+    _ = try? folder.push()
+    #expect(folder.machine.faults?.crashed == true)
+    #expect(disk.status(path)?.kind == .regular)
+    folder.machine.restart()
+    for _ in 0..<2 {
+      try folder.push()
+      #expect(disk.status(path)?.kind == .link && disk.status("/nowhere") == nil)
+      let names = try MemoryFileSystem(disk).openDirectory(folder.root).list().map(\.name)
+      #expect(names.sorted() == [".marfa", "A.md"], "\(names)")
+    }
+    #expect(try folder.bench.body(item) == "Theirs.\n")
+  }
+
   @Test("X-S34 a rewrite keeps mode and attributes; a read-only file is not replaced")
   func kept() throws {
     let folder = try held(["A", "B"])

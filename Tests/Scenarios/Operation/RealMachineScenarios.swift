@@ -354,6 +354,26 @@ struct RealMachineScenarios {
     }
   }
 
+  @Test("P8.1, P3.2 a restored store asks for the ids its files name together, and reads those that are there")
+  func idsTogether() throws {
+    let bench = try FolderBench()
+    let folder = try KeptFolder(bench, KeptFolder.notes)
+    try folder.push()
+    // An item the copy does not hold, and ids of nothing.
+    let outside = try bench.item("Outside", body: "Outside.\n", type: "core.bookmark")
+    let ids = SeededIds(clock: bench.clock, seed: 99)
+    for number in 1...30 { try folder.write("n\(number).md", "---\nmarfa_id: \(ids.next())\n---\nNote \(number).\n") }
+    try folder.write("outside.md", "---\nmarfa_id: \(outside)\n---\nOutside.\n")
+    try folder.folders.working(folder.root, "test") { try $0.store.set(.suspect, "restored") }
+    bench.transport.clear()
+    let push = try folder.push()
+    #expect(push.scan.created == 30, "\(push.json.compact)")
+    #expect(bench.transport.requests.filter { $0.hasPrefix("POST /items/bulk-get") }.count >= 1)
+    let read = bench.transport.requests.prefix { !$0.hasPrefix("POST /items ") && $0 != "POST /items" }
+    #expect(read.filter { $0.hasPrefix("GET /items/0") }.count <= 3, "\(read)")
+    #expect(try bench.ids("Outside").count == 1)
+  }
+
   @Test("P-S27 two machines whose directories a third program mirrors settle in three passes")
   func mirrored() throws {
     let bench = try FolderBench()
