@@ -51,9 +51,10 @@ let package = Package(
       name: "TestSupport",
       dependencies: ["FolderSync", "MarfaCopy", "LocalInstance", "MarfaBase", "CSecret", "CPosix"],
       path: "Tests/Support", swiftSettings: strict),
+    .target(name: "PowerVFS", dependencies: ["CSQLite"], path: "Tests/PowerVFS"),
     .executableTarget(
       name: "simulate",
-      dependencies: ["FolderSync", "MarfaCopy", "LocalInstance", "MarfaBase", "TestSupport"],
+      dependencies: ["FolderSync", "MarfaCopy", "LocalInstance", "MarfaBase", "TestSupport", "PowerVFS"],
       path: "Tests/Simulation", swiftSettings: strict),
     .executableTarget(
       name: "bench",

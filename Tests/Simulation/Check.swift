@@ -43,6 +43,7 @@ extension World {
           words: "\(one.path) differs between machines 0 and \(machine.number):\n\(one.text)\n-- and --\n\(two.text)")
       }
     }
+    try checkWhy(items)
     let live = items.filter { $0.state != "trashed" }
     var findable: Set<String> = []
     for item in items { findable.formUnion(Words.found(in: item.body)) }

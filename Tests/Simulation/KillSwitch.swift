@@ -7,6 +7,8 @@ import MarfaBase
 final class KillSwitch: @unchecked Sendable {
   private var remaining: Int?
   private(set) var isDead = false
+  /// Syncs left out.
+  var sabotage = Sabotage.none
   private(set) var place = ""
 
   /// Arms it: the process dies at the call of that number.
@@ -14,6 +16,9 @@ final class KillSwitch: @unchecked Sendable {
     remaining = call
     isDead = false
   }
+
+  /// It dies between two calls.
+  func die() { isDead = true }
 
   /// A new process: not armed.
   func reset() {
@@ -34,12 +39,49 @@ final class KillSwitch: @unchecked Sendable {
     return false
   }
 
+  /// What somebody else does at a call of the disk, and how many calls it is away.
+  private var interruption: (calls: Int, amongChanges: Bool, act: () -> Void)?
+
+  /// Somebody acts at the call of that number, of all or of those that change the disk.
+  func interrupt(at calls: Int, amongChanges: Bool, _ act: @escaping () -> Void) {
+    interruption = (calls, amongChanges, act)
+  }
+
+  /// Nobody acts any more. Whether somebody still was to.
+  func isUninterrupted() -> Bool {
+    defer { interruption = nil }
+    return interruption != nil
+  }
+
+  private func count(_ call: FileCall) {
+    guard let interruption, !isDead else { return }
+    switch call.operation {
+    case .rename, .link, .unlink, .create, .sync: break
+    default: if interruption.amongChanges { return }
+    }
+    if interruption.calls == 0 {
+      self.interruption = nil
+      interruption.act()
+    } else {
+      self.interruption?.calls -= 1
+    }
+  }
+
   /// Decides over the calls of the disk.
   var faults: Faults {
     Faults { [self] call in
-      switch call.operation {
+      count(call)
+      return switch call.operation {
       case .write, .sync, .syncDirectory, .rename, .link, .unlink, .create, .makeDirectory, .setMode, .removeDirectory:
-        reached("\(call.operation.rawValue) \(call.name)") ? .crash : .proceed
+        if reached("\(call.operation.rawValue) \(call.name)") {
+          .crash
+        } else if call.operation == .sync && sabotage.breaks(.fileSyncSkipped)
+          || call.operation == .syncDirectory && sabotage.breaks(.directorySyncSkipped)
+        {
+          .skip
+        } else {
+          .proceed
+        }
       default: isDead ? .crash : .proceed
       }
     }

@@ -3,6 +3,7 @@ import FolderSync
 import LocalInstance
 import MarfaBase
 import MarfaCopy
+import PowerVFS
 import TestSupport
 
 /// One computer: its disk, its network, its store, and the real engine on top of them.
@@ -20,24 +21,31 @@ final class Machine {
   let transport: SimTransport
   private let clock: ManualClock
   private let ids: SeededIds
-  private let storeName: String
-  /// Holds the shared memory of the store, as the disk holds its file.
-  private var keeper: Database?
+  /// Where its store lies: a disk of SQLite's own that knows what was synced.
+  private let storeDisk: String
   private let blobs = MemoryBlobStore()
   private var process: Int32
+  private let sabotage: Sabotage
   private let ownerKey: String
 
-  init(number: Int, clock: ManualClock, instance: Instance, ownerKey: String, seed: UInt64) throws {
+  init(
+    number: Int, clock: ManualClock, server: Server, ownerKey: String, seed: UInt64, sabotage: Sabotage,
+    world: Int
+  ) throws {
+    self.sabotage = sabotage
     self.number = number
     self.clock = clock
     self.ownerKey = ownerKey
     disk = MemoryDisk(clock: clock)
     transport = SimTransport(
-      InstanceTransport { instance.handle($0) }, kill: kill, seed: seed &* 31 &+ UInt64(number))
+      InstanceTransport { server.handle($0) }, server: server, kill: kill, seed: seed &* 31 &+ UInt64(number))
     ids = SeededIds(clock: clock, seed: seed &* 131 &+ UInt64(number))
-    storeName = "machine\(number)of\(seed)"
+    storeDisk = "/world\(world)/computer\(number)/"
     process = Int32(1000 * (number + 1))
+    kill.sabotage = sabotage
+    disk.tracksPower()
     try disk.makeDirectory("/home/person")
+    watchStore()
   }
 
   /// Runs `work` as one process of this machine: its calls reach disk, network and store until it is killed.
@@ -53,7 +61,7 @@ final class Machine {
     let files = FaultyFileSystem(MemoryFileSystem(disk, pid: process), faults)
     let context = Context(
       clock: clock, ids: ids, files: files, transport: transport, scheduler: ManualScheduler(clock: clock),
-      log: SilentLog())
+      log: SilentLog(), sabotage: sabotage)
     let folders = Folders(
       context: context, registry: Registry(path: Self.registryPath, files: files),
       endpoint: Endpoint(baseURL: "http://local", credential: ownerKey), door: door())
@@ -61,13 +69,11 @@ final class Machine {
     return try work(folders)
   }
 
-  /// The store as shared memory. A commit of a killed process does not happen.
+  /// The store on its disk. A call of a killed process does not happen.
   private func door() -> StoreDoor {
-    let uri = "file:\(storeName)?mode=memory&cache=shared"
-    return StoreDoor(
+    StoreDoor(
       database: { [self] root, mode in
-        if keeper == nil { keeper = try Database(path: uri, mode: .create) }
-        let database = try Database(path: uri, mode: .create)
+        let database = try openStore()
         if try MemoryFileSystem(disk).status(root.appending(".marfa/core.sqlite")) == nil {
           try disk.write(root.appending(".marfa/core.sqlite"), "store")
         }
@@ -84,8 +90,48 @@ final class Machine {
       blobs: { [self] _ in blobs })
   }
 
+  private func openStore() throws -> Database {
+    try Database(path: "file:\(storeDisk)core.sqlite?vfs=power", mode: .create)
+  }
+
+  private func watchStore() {
+    marfa_power_watch(
+      storeDisk,
+      { context, path, isSync in
+        guard let context else { return 0 }
+        let kill = Unmanaged<KillSwitch>.fromOpaque(context).takeUnretainedValue()
+        return kill.reached(isSync == 1 ? "store sync" : "store write") ? 1 : 0
+      }, Unmanaged.passUnretained(kill).toOpaque())
+    marfa_power_ignore_syncs(storeDisk, sabotage.breaks(.storeSyncSkipped) ? 1 : 0)
+  }
+
+  /// The power goes and comes back.
+  func cutPower(seed: UInt64) {
+    disk.cutPower(seed: seed)
+    marfa_power_cut(storeDisk, seed)
+  }
+
+  deinit { marfa_power_remove(storeDisk) }
+
   /// Writes the store as it stands to a file.
-  func keepStore(at path: String) throws { try keeper?.run("VACUUM INTO ?", Text(path)) }
+  func keepStore(at path: String) throws { try openStore().run("VACUUM INTO ?", Text(path)) }
+
+  // MARK: A volume of its own
+
+  private static let volumePath = root.appending("Diary")
+  private var volume: MemoryVolume?
+  /// Whether a directory of the folder is a volume of its own.
+  private(set) var hasVolume = false
+
+  /// Mounts it, empty the first time.
+  func plugIn() throws {
+    try disk.makeDirectory(Self.volumePath)
+    try disk.mount(Self.volumePath, volume: volume)
+    hasVolume = true
+  }
+
+  /// Takes it off its directory.
+  func unplug() throws { volume = try disk.unmount(Self.volumePath) }
 
   /// Whose file each path is, as the machine's `status` tells it.
   func owners() throws -> [String: String] {
@@ -93,9 +139,6 @@ final class Machine {
     return Dictionary(
       status.files.compactMap { file in file.item.map { (file.path, $0) } }, uniquingKeysWith: { one, _ in one })
   }
-
-  /// Forgets the store, as a directory that was removed does.
-  func loseStore() { keeper = nil }
 
   /// The person's files: path below the root and text, the folder's own state left out.
   var notes: [(path: PathBytes, text: String)] {

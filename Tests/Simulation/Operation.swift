@@ -25,6 +25,20 @@ enum Operation: CustomStringConvertible {
   case loseAnswer(machine: Int, at: Int)
   /// Time passes, seconds.
   case wait(Int)
+  /// The machine pushes, and its person acts at that call of the disk: of all calls, or of those that change names.
+  indirect case during(machine: Int, at: Int, amongChanges: Bool, Operation)
+  /// An editor that takes the file away and writes it back two pushes later.
+  case slowSave(machine: Int, pick: UInt64)
+  /// Every note of the machine is deleted, by mistake or not.
+  case clearOut(machine: Int, confirms: Bool)
+  /// A volume that is mounted in the folder is gone for a while.
+  case unplug(machine: Int)
+  /// The machine pushes, and its power goes at that call or after the last.
+  case powerCut(machine: Int, at: Int, seed: UInt64)
+  /// The machine pushes, and the server's power goes at that write of its store or after the last.
+  case serverPowerCut(machine: Int, at: Int, seed: UInt64)
+  /// The server forgets its log up to now.
+  case sweepLog
 
   /// How an editor saves.
   enum SaveStyle: Int, CaseIterable {
@@ -52,6 +66,14 @@ enum Operation: CustomStringConvertible {
     case .offline(let machine, let off): "m\(machine) \(off ? "offline" : "online")"
     case .loseAnswer(let machine, let at): "m\(machine) lose-answer \(at)"
     case .wait(let seconds): "wait \(seconds)"
+    case .during(let machine, let at, let amongChanges, let inner):
+      "m\(machine) during \(amongChanges ? "change" : "call") \(at): \(inner)"
+    case .slowSave(let machine, let pick): "m\(machine) slow-save \(pick % 1000)"
+    case .clearOut(let machine, let confirms): "m\(machine) clear-out \(confirms ? "confirm" : "restore")"
+    case .unplug(let machine): "m\(machine) unplug"
+    case .sweepLog: "sweep-log"
+    case .serverPowerCut(let machine, let at, let seed): "m\(machine) server-power-cut \(at) \(seed % 1000)"
+    case .powerCut(let machine, let at, let seed): "m\(machine) power-cut \(at) \(seed % 1000)"
     }
   }
 
@@ -62,7 +84,25 @@ enum Operation: CustomStringConvertible {
     return (0..<options.operations).map { _ in
       let machine = below(options.machines)
       let pick = random.next() >> 1
-      return switch below(100) {
+      func person() -> Operation {
+        switch below(10) {
+        case 0..<2: .create(machine: machine, name: below(40), directory: below(4))
+        case 2..<8: .edit(machine: machine, pick: pick, style: SaveStyle(rawValue: below(3)) ?? .inPlace)
+        case 8: .rename(machine: machine, pick: pick, name: below(40), directory: below(4))
+        default: .delete(machine: machine, pick: pick)
+        }
+      }
+      return switch below(115) {
+      case 114: .serverPowerCut(machine: machine, at: below(60), seed: pick)
+      case 110..<114: .powerCut(machine: machine, at: below(700), seed: pick)
+      case 100..<107:
+        below(2) == 0
+          ? .during(machine: machine, at: below(24), amongChanges: true, person())
+          : .during(machine: machine, at: below(700), amongChanges: false, person())
+      case 107: .slowSave(machine: machine, pick: pick)
+      case 108:
+        below(4) == 0 ? .clearOut(machine: machine, confirms: below(3) == 0) : .unplug(machine: machine)
+      case 109: .sweepLog
       case 0..<12: .create(machine: machine, name: below(40), directory: below(4))
       case 12..<34: .edit(machine: machine, pick: pick, style: SaveStyle(rawValue: below(4)) ?? .inPlace)
       case 34..<40: .editProperty(machine: machine, pick: pick, value: below(1000))

@@ -1,3 +1,5 @@
+import MarfaBase
+
 /// What the command line of the simulation says.
 struct Options {
   var seed: UInt64 = 1
@@ -7,6 +9,12 @@ struct Options {
   var shrink = false
   /// Where the stores of the machines and of the instance are kept as they stood at a violation.
   var keep: String?
+  /// A guard that is gone.
+  var sabotage: Sabotage.Bug?
+  /// Every guard in turn, or those found quickly: each must be missed by the model.
+  var sabotages: [Sabotage.Bug] = []
+  /// How many operations a guard's absence may take to be seen.
+  var patience = 20_000
   /// A word whose places are told after every step, to see where it goes.
   var follow: String?
 
@@ -31,12 +39,18 @@ struct Options {
       case "--follow":
         guard let word = rest.popFirst() else { return .failure(Refusal(words: "--follow takes a word")) }
         options.follow = word
+      case "--sabotage":
+        guard let word = rest.popFirst(), let bugs = Sabotaged.named(word) else {
+          return .failure(
+            Refusal(words: "--sabotage takes all, quick, or one of \(Sabotage.Bug.allCases.map(\.rawValue))"))
+        }
+        options.sabotages = bugs
       default:
         return .failure(
           Refusal(
             words:
               "unknown option \(word); usage: simulate [--seed N] [--operations N] [--machines N] [--verbose] [--shrink] "
-              + "[--keep DIRECTORY] [--follow WORD]"
+              + "[--keep DIRECTORY] [--follow WORD] [--sabotage all|quick|BUG]"
           ))
       }
     }

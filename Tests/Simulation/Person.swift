@@ -12,6 +12,40 @@ struct Words {
   /// note of its own from then on (F15.1, F20.11, X15.6), so both may hold them.
   private(set) var forked: Set<String> = []
 
+  /// On which machines notes with a word were written to.
+  private(set) var hands: [String: Set<Int>] = [:]
+  /// Words of texts a stale buffer was saved over or in.
+  private(set) var stale: Set<String> = []
+  /// Words of files their person deleted, and the ids of those.
+  private(set) var dropped: Set<String> = []
+  private(set) var droppedIDs: Set<String> = []
+
+  /// A person saved a text on a machine.
+  mutating func wrote(_ text: String, on machine: Int) {
+    for word in Words.found(in: text) { hands[word, default: []].insert(machine) }
+  }
+
+  /// A person saved a text made from an older one.
+  mutating func shuffled(_ text: String) { stale.formUnion(Words.found(in: text)) }
+
+  /// A person deleted a file.
+  mutating func deleted(_ text: String, _ id: String?) {
+    dropped.formUnion(Words.found(in: text))
+    if let id { droppedIDs.insert(id) }
+  }
+
+  private var renamed: Set<String> = []
+  private var replaced: Set<String> = []
+
+  /// A file that carries no id yet has another name, or is another file. Of one that is both nothing tells what it was: it is
+  /// a note of its own (F15.6), and its words may stand in both.
+  mutating func loosened(_ text: String, isNamed: Bool = false, isMade: Bool = false) {
+    let found = Words.found(in: text)
+    if isNamed { renamed.formUnion(found) }
+    if isMade { replaced.formUnion(found) }
+    forked.formUnion(found.intersection(renamed).intersection(replaced))
+  }
+
   mutating func next() -> String {
     let word = "word\(saved.count)x"
     saved.append(word)

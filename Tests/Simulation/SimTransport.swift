@@ -8,6 +8,7 @@ import TestSupport
 /// `@unchecked`: the whole simulation runs on one thread; nothing here is shared with another.
 final class SimTransport: Transport, @unchecked Sendable {
   let inner: InstanceTransport
+  let server: Server
   let kill: KillSwitch
   var isOffline = false
   /// Counts down to the request whose answer is lost; negative: none.
@@ -15,28 +16,33 @@ final class SimTransport: Transport, @unchecked Sendable {
   /// Requests that reached the instance and may have changed it.
   private(set) var writes = 0
   private(set) var requests = 0
+  private(set) var wire = Wire()
   private var random: SplitMix
 
-  init(_ inner: InstanceTransport, kill: KillSwitch, seed: UInt64) {
+  init(_ inner: InstanceTransport, server: Server, kill: KillSwitch, seed: UInt64) {
     self.inner = inner
+    self.server = server
     self.kill = kill
     random = SplitMix(seed: seed)
   }
 
   private func deliver(_ request: HTTPRequest) -> Result<HTTPResponse, TransportError> {
     if kill.reached("before request") { return .failure(.stopped) }
-    if isOffline { return .failure(.unreachable("the simulated network is down")) }
+    if isOffline || server.kill.isDead { return .failure(.unreachable("the simulated network is down")) }
     requests += 1
     if request.method != "GET", !request.url.hasSuffix("/items/bulk-get"), !request.url.hasSuffix("/items/lookup") {
       writes += 1
     }
+    wire.sends(request)
     let answer: HTTPResponse
     do throws(TransportError) { answer = try inner.send(request, stop: StopFlag()) } catch { return .failure(error) }
+    if server.kill.isDead { return .failure(.unreachable("the server died of it")) }
     if kill.reached("after request") { return .failure(.stopped) }
     if loseAnswerIn >= 0 {
       loseAnswerIn -= 1
       if loseAnswerIn < 0 { return .failure(.unreachable("the answer was lost")) }
     }
+    wire.isAnswered(request)
     return .success(answer)
   }
 
@@ -49,7 +55,7 @@ final class SimTransport: Transport, @unchecked Sendable {
     piece: ([UInt8]) -> StreamStep
   ) throws(TransportError) -> StreamEnd {
     if kill.reached("before stream") { throw .stopped }
-    if isOffline { throw .unreachable("the simulated network is down") }
+    if isOffline || server.kill.isDead { throw .unreachable("the simulated network is down") }
     requests += 1
     return try inner.stream(request, silence: silence, stop: stop, head: head, piece: piece)
   }

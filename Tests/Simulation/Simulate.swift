@@ -9,6 +9,7 @@ enum Simulate {
     case .failure(let refusal):
       print(refusal.words)
       exit(2)
+    case .success(let options) where !options.sabotages.isEmpty: exit(Sabotaged.run(options) ? 0 : 1)
     case .success(let options):
       var operations = Operation.draw(options)
       let outcome = play(operations, options)

@@ -1,7 +1,10 @@
 import FolderSync
+import Glibc
 import LocalInstance
 import MarfaBase
 import MarfaCopy
+import PowerVFS
+import Synchronization
 
 /// A violation of what people are promised, with the operation it was seen after.
 struct Violation: Error, CustomStringConvertible {
@@ -11,14 +14,17 @@ struct Violation: Error, CustomStringConvertible {
 
 /// The instance, the machines, and what people did.
 final class World {
+  /// Worlds of this process, for names.
+  private static let made = Mutex(0)
   static let ownerKey = "marfa_k1_simulation_owner_key_000000000000"
 
   let clock = ManualClock()
-  let instance: Instance
-  private let database: Database
+  let server: Server
+  var instance: Instance { server.instance }
+  var database: Database { server.database }
   let folder: EntityID
   private(set) var machines: [Machine] = []
-  private(set) var words = Words()
+  var words = Words()
   private(set) var trace: Trace
   private let followed: String?
   private var followedAt: [String] = []
@@ -26,23 +32,28 @@ final class World {
   private var buffers: [String: String] = [:]
 
   init(_ options: Options) throws {
+    _ = marfa_power_register()
     trace = Trace(verbose: options.verbose)
     followed = options.follow
     let clock = clock
-    database = try Database(path: ":memory:", mode: .create)
-    instance = try Instance(
-      database: database, blobs: MemoryBlobs(), clock: clock,
-      ids: SeededIds(clock: clock, seed: options.seed), ownerKey: World.ownerKey)
+    let world = World.made.withLock { made in
+      made += 1
+      return made
+    }
+    server = try Server(clock: clock, seed: options.seed, world: world, sabotage: Sabotage(options.sabotage))
     let row = try World.ask(
-      instance, "POST", "/folders", ["title": "Notes", "search": ["types": ["core.note"]]])
+      server.instance, "POST", "/folders", ["title": "Notes", "search": ["types": ["core.note"]]])
     guard let id = row["item"]?["id"]?.text.flatMap({ EntityID($0) }) else {
       throw Violation(words: "no folder was made")
     }
     folder = id
     for number in 0..<options.machines {
       let machine = try Machine(
-        number: number, clock: clock, instance: instance, ownerKey: World.ownerKey, seed: options.seed)
-      _ = try machine.run { try $0.add(Machine.root, following: folder, yes: true) }
+        number: number, clock: clock, server: server, ownerKey: World.ownerKey, seed: options.seed,
+        sabotage: Sabotage(options.sabotage), world: world)
+      // On one world in three a directory of the first machine is a volume of its own.
+      if number == 0, options.seed % 3 == 0 { try machine.plugIn() }
+      try addUnderCuts(machine, seed: options.seed &* 17 &+ UInt64(number))
       machines.append(machine)
     }
   }
@@ -68,6 +79,17 @@ final class World {
   func apply(_ operation: Operation) throws {
     clock.advance(nanoseconds: 40_000_000)
     let note: String
+    do { note = try act(operation) } catch {
+      trace.note("\(operation) failed")
+      throw error
+    }
+    trace.note("\(operation) \(note)")
+    try checkWire()
+    try tellFollowed()
+  }
+
+  func act(_ operation: Operation) throws -> String {
+    let note: String
     switch operation {
     case .create(let machine, let name, let directory): note = try create(machines[machine], name, directory)
     case .edit(let machine, let pick, let style): note = try edit(machines[machine], pick, style)
@@ -87,9 +109,16 @@ final class World {
     case .wait(let seconds):
       clock.advance(seconds: UInt64(seconds))
       note = ""
+    case .during(let machine, let at, let amongChanges, let inner):
+      note = try during(machines[machine], at, amongChanges, inner)
+    case .slowSave(let machine, let pick): note = try slowSave(machines[machine], pick)
+    case .clearOut(let machine, let confirms): note = try clearOut(machines[machine], confirms)
+    case .unplug(let machine): note = try unplug(machines[machine])
+    case .sweepLog: note = try sweepLog()
+    case .serverPowerCut(let machine, let at, let seed): note = try serverPowerCut(machines[machine], at, seed)
+    case .powerCut(let machine, let at, let seed): note = try powerCut(machines[machine], at, seed)
     }
-    trace.note("\(operation) \(note)")
-    try tellFollowed()
+    return note
   }
 
   private static func path(_ name: Int, _ directory: Int) -> PathBytes {
@@ -97,7 +126,7 @@ final class World {
     return PathBytes("\(directories[directory])Note \(name).md")
   }
 
-  private func pick(_ machine: Machine, _ pick: UInt64) -> (path: PathBytes, text: String)? {
+  func pick(_ machine: Machine, _ pick: UInt64) -> (path: PathBytes, text: String)? {
     let notes = machine.notes
     guard !notes.isEmpty else { return nil }
     let picked = notes[Int(pick % UInt64(notes.count))]
@@ -112,6 +141,7 @@ final class World {
     guard machine.disk.read(path) == nil else { return "taken" }
     try machine.disk.makeDirectory(path.parent)
     let word = words.next()
+    words.wrote(word, on: machine.number)
     try machine.disk.write(path, "The first line.\n\n\(word)\n")
     return word
   }
@@ -124,6 +154,9 @@ final class World {
     let word = words.next()
     let text = opened + (opened.hasSuffix("\n") ? "" : "\n") + word + "\n"
     words.replaced(note.text, by: text)
+    words.wrote(text, on: machine.number)
+    if World.id(of: note.text) == nil, style == .replace || style == .backup { words.loosened(text, isMade: true) }
+    if style == .staleBuffer { words.shuffled(note.text + text) }
     buffers[key] = text
     switch style {
     case .inPlace, .staleBuffer: try machine.disk.write(path, text)
@@ -146,6 +179,7 @@ final class World {
 
   private func editProperty(_ machine: Machine, _ choice: UInt64, _ value: Int) throws -> String {
     guard let note = pick(machine, choice), note.text.hasPrefix("---\n") else { return "nothing" }
+    words.wrote(note.text, on: machine.number)
     var lines = note.text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
     if let place = lines.firstIndex(where: { $0.hasPrefix("rating: ") }) {
       lines[place] = "rating: \(value)"
@@ -177,7 +211,14 @@ final class World {
     let target = Machine.root.appending(World.path(name, directory))
     guard machine.disk.read(target) == nil else { return "taken" }
     try machine.disk.makeDirectory(target.parent)
-    try machine.disk.rename(Machine.root.appending(note.path), to: target)
+    if World.id(of: note.text) == nil { words.loosened(note.text, isNamed: true) }
+    do throws(FileError) { try machine.disk.rename(Machine.root.appending(note.path), to: target) } catch {
+      // Onto another volume, as mv does.
+      guard error.code == EXDEV else { throw error }
+      if World.id(of: note.text) == nil { words.loosened(note.text, isMade: true) }
+      try machine.disk.write(target, note.text)
+      try machine.disk.delete(Machine.root.appending(note.path))
+    }
     return "\(note.path) to \(World.path(name, directory))"
   }
 
@@ -185,11 +226,12 @@ final class World {
     guard let note = pick(machine, choice) else { return "nothing" }
     // What the file held is the person's to drop; what others added to the note meanwhile is not.
     words.replaced(note.text, by: "")
+    words.deleted(note.text, World.id(of: note.text))
     try machine.disk.delete(Machine.root.appending(note.path))
     return "\(note.path)"
   }
 
-  private func sync(_ machine: Machine) throws -> String {
+  func sync(_ machine: Machine) throws -> String {
     do {
       guard case .pushed(let push) = try machine.run({ try $0.push(Machine.root) }) else { return "waiting" }
       let flagged = push.scan.flagged + (push.pull?.flagged ?? [])
@@ -210,7 +252,7 @@ final class World {
       + (pull.flagged + scan.flagged).map { " \($0.path) \($0.flag) \($0.reason)" }.joined()
   }
 
-  private func crash(_ machine: Machine, _ at: Int) throws -> String {
+  func crash(_ machine: Machine, _ at: Int) throws -> String {
     machine.kill.arm(at: at)
     let result = Result { try machine.runArmed { try $0.push(Machine.root) } }
     let died = machine.kill.isDead
@@ -279,19 +321,22 @@ final class World {
     var state: Text
     var title: Text
     var body: String
-    var isConflictedCopy: Bool
+    /// What a conflicted copy was made from.
+    var original: Text?
+    var isConflictedCopy: Bool { original != nil }
   }
 
   /// What the instance holds of notes: live ones, those in the bin, and every text of their history.
   func items() throws -> [Held] {
     // By its link to the original: a person may take the tag away.
-    var copies: Set<Text> = []
+    var copies: [Text: Text] = [:]
     var next: Text?
     repeat {
       let page = try World.ask(
         instance, "GET", "/edges?edge_type=derived-from&limit=200" + (next.map { "&cursor=\($0)" } ?? ""))
       for row in page["data"]?.array ?? [] {
-        if let source = (row["edge"] ?? row)["source_id"]?.text { copies.insert(source) }
+        let edge = row["edge"] ?? row
+        if let source = edge["source_id"]?.text { copies[source] = edge["target_id"]?.text ?? "" }
       }
       next = page["next_cursor"]?.text
     } while next != nil
@@ -309,7 +354,7 @@ final class World {
             Held(
               id: item["id"]?.text ?? "", state: item["state"]?.text ?? "",
               title: item["properties"]?["title"]?.text ?? "", body: item["properties"]?["body"]?.text?.string ?? "",
-              isConflictedCopy: copies.contains(item["id"]?.text ?? "")))
+              original: copies[item["id"]?.text ?? ""]))
         }
         cursor = page["next_cursor"]?.text
       } while cursor != nil
@@ -318,10 +363,14 @@ final class World {
   }
 
   /// Every word of the items' earlier versions, those in the bin too: a restore brings their history back (V3.3).
-  func history() throws -> Set<String> {
-    try database.all("SELECT properties FROM snapshot") { $0.text(0) }.reduce(into: []) { found, properties in
-      let body = (try? JSON(parsing: properties.bytes))?["body"]?.text?.string ?? ""
-      found.formUnion(Words.found(in: body))
-    }
+  func history() throws -> Set<String> { try historyByItem().values.reduce(into: []) { $0.formUnion($1) } }
+
+  /// The words of each item's earlier versions.
+  func historyByItem() throws -> [String: Set<String>] {
+    try database.all("SELECT item, properties FROM snapshot") { ($0.string(0), $0.text(1)) }
+      .reduce(into: [:]) { found, row in
+        let body = (try? JSON(parsing: row.1.bytes))?["body"]?.text?.string ?? ""
+        found[row.0, default: []].formUnion(Words.found(in: body))
+      }
   }
 }

@@ -46,7 +46,7 @@ extension Landing {
       // anything, and nothing of it is read.
       guard status.kind == .regular else { return try giveBack(displaced, in: directory) }
       let reading = try FileReading(temporary, below: directory)
-      if reading.hash == displaced.hash, reading.isSettled {
+      if (reading.hash == displaced.hash && reading.isSettled) || sabotage.breaks(.displacedNotLookedAt) {
         guard isLetGo(reading) else { return .waits }
         try directory.unlink(temporary)
         return .gone

@@ -85,6 +85,7 @@ package final class Landing {
   let files: any FileSystem
   let clock: any Clock
   let door: FaultDoor
+  let sabotage: Sabotage
   private let isRoot: () -> RootState
   private var counter: UInt64
   private var touched: [any Directory] = []
@@ -93,12 +94,13 @@ package final class Landing {
   /// - Parameter isRoot: the look of X11, taken directly before each landing and each removal (X11.5).
   package init(
     root: any Directory, files: any FileSystem, clock: any Clock, door: FaultDoor = .none,
-    isRoot: @escaping () -> RootState
+    sabotage: Sabotage = .none, isRoot: @escaping () -> RootState
   ) {
     self.root = root
     self.files = files
     self.clock = clock
     self.door = door
+    self.sabotage = sabotage
     self.isRoot = isRoot
     // From the clock, so that two of one process give different names.
     counter = clock.monotonic
@@ -201,7 +203,8 @@ package final class Landing {
           isUnguarded = true
         }
       } else {
-        try Landing.renameIntoAbsent(temporary, as: name, in: directory)
+        try Landing.renameIntoAbsent(
+          temporary, as: name, in: directory, over: sabotage.breaks(.takenNameOverwritten) ? .replace : .noReplace)
       }
       touched.append(directory)
       return LandedFile(

@@ -103,6 +103,8 @@ extension Landing {
       guard let last = try? look(at: wish.path.name, in: from, expecting: .bytes(wish.hash), toReplace: false),
         last.status.inode == source.status.inode
       else { return TakenIn(status: status, retained: "it was changed after it was copied") }
+      // The copy's name lasts before the file it was made of goes.
+      try directory.sync()
       try from.unlink(wish.path.name)
       touch(from)
       return TakenIn(status: status, retained: nil)

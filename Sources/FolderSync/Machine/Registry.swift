@@ -91,7 +91,7 @@ package struct Registry: Sendable {
     whereUnparsable fresh: [RegistryEntry]?, _ body: ([RegistryEntry]) -> [RegistryEntry]
   ) throws(RegistryFailure) -> [RegistryEntry] {
     do throws(FileError) {
-      _ = try files.makeDirectories(path.parent, mode: 0o700)
+      try files.syncNames(of: try files.makeDirectories(path.parent, mode: 0o700))
     } catch { throw .unreadable(path, error) }
     // Directories are looked at outside the lock (P2.4): one that hangs must not hold up every other folder.
     var looks: [PathBytes: DirectoryLook] = [:]

@@ -5,7 +5,8 @@ import MarfaCopy
 /// displaced file not yet let go.
 extension FolderEngine {
   func landing(in root: any Directory) -> Landing {
-    Landing(root: root, files: context.files, clock: context.clock, door: context.door) { [identity, context] in
+    Landing(root: root, files: context.files, clock: context.clock, door: context.door, sabotage: context.sabotage) {
+      [identity, context] in
       identity.check(context.files)
     }
   }
@@ -16,12 +17,15 @@ extension FolderEngine {
     let displaced = try store.displaced()
     guard !records.isEmpty || !displaced.isEmpty else { return }
     let landing = landing(in: root)
-    for record in records { try settle(record, landing, root) }
+    // What takes a file away is forgotten once that is on the disk (X15.6).
+    let removed = try records.filter { try settle($0, landing, root) }
     for file in try store.displaced() { try settle(file, landing) }
-    try? landing.syncDirectories()
+    do throws(LandingFailure) { try landing.syncDirectories() } catch { return }
+    if !removed.isEmpty { try commit { for record in removed { try store.forgetLanding(at: record.path) } } }
   }
 
-  private func settle(_ record: LandingRecord, _ landing: Landing, _ root: any Directory) throws {
+  /// Answers whether its record is to be forgotten with what was taken away.
+  private func settle(_ record: LandingRecord, _ landing: Landing, _ root: any Directory) throws -> Bool {
     guard let hash = record.hash else {
       // A removal: the file that still holds its own bytes goes; anything else is the person's, and stays theirs.
       switch landing.remove(
@@ -33,18 +37,23 @@ extension FolderEngine {
           try store.save(record.binding)
           try store.forgetLanding(at: record.path)
         }
-        return
+        return false
       }
-      return try store.forgetLanding(at: record.path)
+      return true
     }
     let found: FileReading
     switch read(record.path, in: root, keeping: false) {
     // What cannot be read now tells nothing: the record stays, and with it the file the landing may have displaced. A link
     // or a directory is never read, and never what landed.
-    case .failed where try !isForeign(record.path, in: root): return
-    case .failed, .gone: return try settleUnlanded(record, hash, root)
+    case .failed where try !isForeign(record.path, in: root): return false
+    case .failed, .gone:
+      try settleUnlanded(record, hash, root)
+      return false
     case .read(let reading):
-      guard reading.hash == hash else { return try settleUnlanded(record, hash, root) }
+      guard reading.hash == hash else {
+        try settleUnlanded(record, hash, root)
+        return false
+      }
       found = reading
     }
     var binding = record.binding
@@ -60,7 +69,7 @@ extension FolderEngine {
     if let leaves = record.leaves, let leavesHash = record.leavesHash {
       _ = landing.remove(leaves, holding: leavesHash)
     }
-    try store.forgetLanding(at: record.path)
+    return true
   }
 
   /// The bytes are the former ones, or absent, or a person's own: the landing did not happen, and the binding as it was

@@ -16,6 +16,7 @@ extension PullPass {
     planned = []
     plannedBytes = 0
     try folder.checkStop()
+    try settleRemovals()
     var prepared: [(plan: PlannedLanding, file: PreparedLanding)] = []
     for plan in batch {
       if isFull {
@@ -26,8 +27,8 @@ extension PullPass {
         try failed(plan, error)
       }
     }
-    try folder.commit {
-      for (plan, file) in prepared { try folder.store.record(record(plan, file)) }
+    if !folder.context.sabotage.breaks(.landingNotRecorded) {
+      try folder.commit { for (plan, file) in prepared { try folder.store.record(record(plan, file)) } }
     }
     var landed: [(plan: PlannedLanding, file: LandedFile)] = []
     var changed = false
@@ -55,7 +56,21 @@ extension PullPass {
       }
     }
     for (plan, file) in landed { try finish(plan, file) }
+    try settleRemovals()
     if changed { throw LocalCopyChanged() }
+  }
+
+  /// Makes what was taken away durable, then forgets that it was to be: a power cut may bring a file back under its old
+  /// name, and its record alone tells that it is no second note (X15.6, X16).
+  func settleRemovals() throws {
+    guard !removed.isEmpty else { return }
+    let settled = removed
+    removed = []
+    do throws(LandingFailure) { try landing.syncDirectories() } catch {
+      // The records stay: the next pass looks again.
+      return folder.context.log.write("a directory could not be synced: \(error.reason)")
+    }
+    try folder.commit { for path in settled { try folder.store.forgetLanding(at: path) } }
   }
 
   private func record(_ plan: PlannedLanding, _ file: PreparedLanding) -> LandingRecord {
@@ -98,7 +113,7 @@ extension PullPass {
     if let leaves = plan.leaves {
       // Changed meanwhile, the old one stays: a person's save (F20.11).
       if case .removed = landing.remove(leaves.path, holding: leaves.hash) { disk.went(leaves.path) }
-      try folder.store.forgetLanding(at: file.path)
+      removed.append(file.path)
     }
     if file.isUnguarded {
       report.flagged.append(

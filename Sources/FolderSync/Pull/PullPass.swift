@@ -41,6 +41,8 @@ final class PullPass {
   var lookedInto: OtherFolders?
   /// Files without an id that moved to another folder.
   var movedFiles: [EntityID: MovedFile]?
+  /// Recorded steps whose last part took a file away, by their path: forgotten once that is on the disk.
+  var removed: [PathBytes] = []
   /// Files taken in that show an older version: brought current in this pull.
   var brought: [EntityID] = []
 
@@ -139,7 +141,8 @@ final class PullPass {
       readings[binding.item] = reading
       if binding.hold?.flag == .emptied, reading.bytes?.allSatisfy({ $0 == 0 }) == true { return .emptied }
       if binding.isOwn(reading.hash) { return .own }
-      return reading.hash == binding.readHash ? .asScanned : .changed
+      return reading.hash == binding.readHash || folder.context.sabotage.breaks(.pullOverUnscannedSave)
+        ? .asScanned : .changed
     }
   }
 
@@ -165,9 +168,9 @@ final class PullPass {
       let membership = try membership(of: item, try folder.copy.item(item))
       guard membership == .leftByState || membership == .purged else { continue }
       removedItems.append(item)
-      switch decidePull(
-        PullSituation(membership: membership, file: fileNow(binding), isHeld: try holdsWords(binding)))
-      {
+      var file = fileNow(binding)
+      if folder.context.sabotage.breaks(.changedFileRemoved), case .changed = file { file = .own }
+      switch decidePull(PullSituation(membership: membership, file: file, isHeld: try holdsWords(binding))) {
       case .remove(let purged): leaving.append((binding, purged))
       case .keep: report.kept += 1
       case .unwritten(let reason): tell(binding.path, .unwritten, reason, item)
@@ -185,7 +188,7 @@ final class PullPass {
     }
     if !plansOnly { try folder.commit { try folder.store.setPaused(.pull, [:]) } }
     for departure in leaving where !plansOnly { try takeAway(departure.binding, purged: departure.purged) }
-    try? landing.syncDirectories()
+    try settleRemovals()
   }
 
   /// Takes away the file of an item that left: its record and the end of its placement commit first (F44.19).
@@ -228,7 +231,7 @@ final class PullPass {
     case .removed, .absent:
       disk.went(binding.path)
       bindings[binding.item] = nil
-      try folder.store.forgetLanding(at: binding.path)
+      removed.append(binding.path)
       try folder.release(binding.item)
       return .removed(ended: ended)
     case .stays(let failure):

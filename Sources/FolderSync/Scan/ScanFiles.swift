@@ -138,7 +138,8 @@ extension ScanPass {
   ) throws {
     var binding = start
     let file = files[index]
-    let fields = FileFields(document, agreed: start.agreed)
+    var fields = FileFields(document, agreed: start.agreed)
+    if folder.context.sabotage.breaks(.versionLineIgnored) { fields.line = row.version }
     if let line = fields.line, let was = start.line, line < was, let seen = start.seen,
       file.status.modified < seen.modified
     {

@@ -15,6 +15,7 @@ extension ScanPass {
       case .looked: missing.append(binding)
       case .leftOut, .unreadable:
         report.unreached += 1
+      case .unmounted where folder.context.sabotage.breaks(.vanishedMountAsDeletes): missing.append(binding)
       case .unmounted(let directory, let reason):
         report.unreached += 1
         // Said once for all that lies there (P2.1).
@@ -47,7 +48,7 @@ extension ScanPass {
       suspect != nil
       || isLargeRemoval(
         missing.count - held.count, ofBound: bindings.count, files: settings.removalThreshold.files,
-        fraction: settings.removalThreshold.fraction)
+        fraction: settings.removalThreshold.fraction) && !folder.context.sabotage.breaks(.largeRemovalNotHeld)
     for binding in missing where !held.contains(binding.item) {
       try folder.checkStop()
       // A grace that began before the machine slept or its clock was set begins again; so does one that begins in the
@@ -68,6 +69,7 @@ extension ScanPass {
       if large { continue }
       guard
         folder.now.milliseconds - since.milliseconds >= folder.context.clock.wait(milliseconds: Self.grace)
+          || folder.context.sabotage.breaks(.graceSkipped)
       else { continue }
       if let file = emptied[binding.item] { try sendEmptied(file) } else { try settle(binding) }
     }

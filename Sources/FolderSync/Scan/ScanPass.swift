@@ -360,6 +360,9 @@ final class ScanPass {
     let claims = pushed.map { index in
       let file = files[index]
       let identity = file.status.identity.map { StoredIdentity($0, rootDevice: rootDevice) }
+      if folder.context.sabotage.breaks(.renameAsDelete), liveByPath[file.path] == nil {
+        return FileClaim(path: file.path, identity: nil, carries: nil, form: nil)
+      }
       return FileClaim(
         path: file.path, identity: identity.flatMap { counts[$0] == 1 ? $0 : nil }, carries: carriedItems[index],
         form: file.isBytes ? nil : FileForm(documentName: file.path))

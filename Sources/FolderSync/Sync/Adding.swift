@@ -62,6 +62,7 @@ extension Folders {
     do throws(FileError) {
       making.directories = try context.files.makeDirectories(root, mode: 0o777)
       making.root = root
+      try context.files.syncNames(of: making.directories)
       let directory = try context.files.openDirectory(root)
       if let state = try directory.status(of: stateDirectoryName) {
         guard state.kind == .directory else {
@@ -71,6 +72,8 @@ extension Folders {
       } else {
         try directory.makeDirectory(stateDirectoryName, mode: 0o700)
         making.madeState = true
+        // A store whose directory goes with the power is lost with all its unsent writes.
+        try directory.sync()
       }
     } catch {
       throw MarfaError(error.code == ENOTDIR ? .invalid : .io, error.description)

@@ -74,11 +74,11 @@ extension FolderEngine {
     return report
   }
 
-  /// A drain whose last write moved the copy's read view ends the copy, and has sent all the same: the push fills it again
-  /// before its pull (F9.4, F11.26).
+  /// A drain that ended the copy, by a write that moved its read view or by a read that found the log aged past it, has
+  /// sent all the same: the push fills it again before its pull (F9.4, F11.26, F40.3).
   private func drained(_ settlement: Settlement) throws -> DrainReport {
     do throws(MarfaError) { return try copy.queue.drain(observer: settlement) } catch {
-      guard error.code == .copyExpired, error.reason == "read_view_changed" else { throw error }
+      guard Self.isFilledAgain(error) else { throw error }
       return settlement.report
     }
   }

@@ -113,7 +113,9 @@ package final class FolderEngine {
   package var now: Timestamp { context.clock.now }
 
   /// Runs one group of changes: the queue's writes and the folder's records commit together or not at all.
-  package func commit<Value>(_ work: () throws -> Value) throws -> Value { try copy.store.transaction(work) }
+  package func commit<Value>(_ work: () throws -> Value) throws -> Value {
+    context.sabotage.breaks(.queuedApart) ? try work() : try copy.store.transaction(work)
+  }
 
   /// This folder's placement of an item, as the copy shows it (F19.1, F19.2).
   package func placement(of item: EntityID) throws -> Edge? {

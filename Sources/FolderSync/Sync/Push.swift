@@ -288,7 +288,7 @@ extension FolderEngine {
   }
 
   /// Whether a copy ended in a way that a fill meets without a question (F40.3).
-  private static func isFilledAgain(_ error: MarfaError) -> Bool {
+  static func isFilledAgain(_ error: MarfaError) -> Bool {
     error.code == .copyExpired && error.reason != "credential_ended" && error.reason != "instance_changed"
   }
 

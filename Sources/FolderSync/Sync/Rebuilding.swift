@@ -43,8 +43,10 @@ extension Folders {
       let stamp = context.clock.now.description.prefix(19).replacing(":", with: "")
       aside = root.appending(stateDirectoryName).appending("rescued").appending(PathBytes(String(stamp)))
       let saved = queued(root)
-      _ = try context.files.makeDirectories(aside.parent, mode: 0o700)
+      let parents = try context.files.makeDirectories(aside.parent, mode: 0o700)
       let made = try context.files.makeDirectories(aside, mode: 0o700)
+      // What is rescued may be the only copy of unsent words.
+      try context.files.syncNames(of: parents + made)
       if made.isEmpty { throw MarfaError(.invalid, "\(aside) is there already; nothing was moved") }
       try write(saved, in: aside)
       rescued = saved.map(\.name)
@@ -153,6 +155,7 @@ extension Folders {
     if let yaml = try? state.open(SettingsFile.name).read(limit: 1 << 20) {
       let file = try target.create(SettingsFile.name, mode: 0o600, exactMode: true)
       try file.write(yaml)
+      try file.sync()
       try file.close()
     }
     let lock = PathBytes(bytes: storeName.bytes + Array(".lock".utf8))

@@ -168,7 +168,7 @@ extension PullPass {
         try takeAway(binding, purged: purged)
       }
     }
-    try? landing.syncDirectories()
+    try settleRemovals()
     return report.removed
   }
 

@@ -26,6 +26,8 @@ public enum FaultAction: Sendable {
   case proceed
   /// It is not made and fails with this number.
   case fail(Int32)
+  /// It is not made and seems to have been: a sync that is none.
+  case skip
   /// It is not made, and this call and every later one fails: the process is dead, though its code still unwinds.
   case crash
 }
@@ -55,9 +57,17 @@ public final class Faults: Sendable {
   public func crash() { dead.withLock { $0 = true } }
 
   func check(_ operation: FileOperation, _ name: PathBytes, in directory: (any Directory)? = nil) throws(FileError) {
+    _ = try skips(operation, name, in: directory)
+  }
+
+  /// The same for a sync: whether it is to be left out.
+  func skips(_ operation: FileOperation, _ name: PathBytes, in directory: (any Directory)? = nil) throws(FileError)
+    -> Bool
+  {
     if crashed { throw FileError(code: Faults.crashCode, operation: operation.rawValue, path: name) }
     switch decide(FileCall(operation: operation, name: name, directory: directory)) {
-    case .proceed: return
+    case .proceed: return false
+    case .skip: return true
     case .fail(let code): throw FileError(code: code, operation: operation.rawValue, path: name)
     case .crash:
       crash()
@@ -187,8 +197,7 @@ private final class FaultyDirectory: Directory {
     try inner.setMode(name, mode)
   }
   func sync() throws(FileError) {
-    try faults.check(.syncDirectory, ".", in: inner)
-    try inner.sync()
+    if try !faults.skips(.syncDirectory, ".", in: inner) { try inner.sync() }
   }
 }
 
@@ -246,8 +255,7 @@ private final class FaultyWritableFile: WritableFile {
     try inner.setAttribute(attribute, value)
   }
   func sync() throws(FileError) {
-    try faults.check(.sync, name)
-    try inner.sync()
+    if try !faults.skips(.sync, name) { try inner.sync() }
   }
   func status() throws(FileError) -> FileStatus {
     try faults.check(.status, name)

@@ -289,6 +289,14 @@ extension FileSystem {
     }
   }
 
+  /// Makes the names of directories that were just made durable, as what lies in them will be (X15.7). One whose parent may
+  /// be written and not be read keeps what the system gives it.
+  public func syncNames(of made: [PathBytes]) throws(FileError) {
+    for path in made {
+      do throws(FileError) { try openDirectory(path.parent).sync() } catch { if error.code != EACCES { throw error } }
+    }
+  }
+
   /// An exclusive lock on a file (made 0600 where missing).
   /// Returns nil where another open file holds it and `wait` is false.
   public func lock(_ name: PathBytes, in directory: any Directory, wait: Bool) throws(FileError) -> FileLock? {

@@ -173,5 +173,5 @@ final class MemoryDirectory: MemoryHandle, Directory {
     }
   }
 
-  func sync() throws(FileError) {}
+  func sync() throws(FileError) { try disk.with { (state) throws(FileError) in state.sync(directory: node) } }
 }

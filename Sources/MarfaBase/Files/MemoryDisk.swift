@@ -51,7 +51,19 @@ public final class MemoryDisk: Sendable {
     let now = clock.now.milliseconds &* 1_000_000
     return try state.withLock { (state: inout MemoryState) throws(FileError) -> Result in
       state.now = now
+      state.unsynced?.group += 1
       return try body(&state)
+    }
+  }
+
+  /// The same for a person: what they save is on the disk once they saved it.
+  func byPerson<Result: Sendable>(
+    _ body: (inout MemoryState) throws(FileError) -> Result
+  ) throws(FileError) -> Result {
+    try with { (state) throws(FileError) in
+      let result = try body(&state)
+      state.syncNames()
+      return result
     }
   }
 
@@ -59,16 +71,18 @@ public final class MemoryDisk: Sendable {
 
   /// Writes a file in place, as `>` does: a new one where there is none, its directories made.
   public func write(_ path: PathBytes, _ bytes: [UInt8]) throws(FileError) {
-    try with { (state) throws(FileError) in
+    try byPerson { (state) throws(FileError) in
       let parent = try state.makeDirectories(path.parent)
       if let found = try state.child(of: parent, path.name, "write") {
         let node = try state.follow(found, at: path)
         guard state[node].kind == .regular else { throw FileError(code: EISDIR, operation: "write", path: path) }
         state[node].content = bytes
         state.touch(node)
+        state.sync(node)
       } else {
         let node = state.make(.regular, mode: 0o644, device: state[parent].device)
         state[node].content = bytes
+        state.sync(node)
         state.enter(node, in: parent, as: path.name)
       }
     }
@@ -86,7 +100,7 @@ public final class MemoryDisk: Sendable {
 
   /// Renames a file or directory, replacing a file that is there.
   public func rename(_ path: PathBytes, to target: PathBytes) throws(FileError) {
-    try with { (state) throws(FileError) in
+    try byPerson { (state) throws(FileError) in
       let from = try state.directory(at: path.parent)
       let to = try state.makeDirectories(target.parent)
       try state.rename(path.name, in: from, to: target.name, in: to, .replace)
@@ -95,7 +109,7 @@ public final class MemoryDisk: Sendable {
 
   /// Deletes a file, or a directory with all in it.
   public func delete(_ path: PathBytes) throws(FileError) {
-    try with { (state) throws(FileError) in
+    try byPerson { (state) throws(FileError) in
       let parent = try state.directory(at: path.parent)
       guard let node = try state.child(of: parent, path.name, "delete") else {
         throw FileError(code: ENOENT, operation: "delete", path: path)
@@ -107,12 +121,12 @@ public final class MemoryDisk: Sendable {
 
   /// Makes a directory and its missing parents.
   public func makeDirectory(_ path: PathBytes) throws(FileError) {
-    try with { (state) throws(FileError) in _ = try state.makeDirectories(path) }
+    try byPerson { (state) throws(FileError) in _ = try state.makeDirectories(path) }
   }
 
   /// Makes a symbolic link.
   public func makeLink(_ path: PathBytes, to target: PathBytes) throws(FileError) {
-    try with { (state) throws(FileError) in
+    try byPerson { (state) throws(FileError) in
       let parent = try state.makeDirectories(path.parent)
       guard state[parent].entries[path.name] == nil else {
         throw FileError(code: EEXIST, operation: "link", path: path)

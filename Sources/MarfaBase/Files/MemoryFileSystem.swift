@@ -166,6 +166,7 @@ final class MemoryLockFile: MemoryHandle, LockFile {
 
   func replaceContents(_ bytes: [UInt8]) throws(FileError) {
     try disk.with { (state) throws(FileError) in
+      state.willWrite(node)
       state[node].content = bytes
       state.touch(node)
     }
@@ -222,6 +223,7 @@ final class MemoryWritableFile: MemoryHandle, WritableFile {
         guard free >= bytes.count else { throw FileError(code: ENOSPC, operation: "write", path: name) }
         state.freeBytes = free - bytes.count
       }
+      state.willWrite(node)
       state[node].content += bytes
       state.touch(node)
     }
@@ -247,7 +249,7 @@ final class MemoryWritableFile: MemoryHandle, WritableFile {
     }
   }
 
-  func sync() throws(FileError) { try change { (_) throws(FileError) in } }
+  func sync() throws(FileError) { try change { (state) throws(FileError) in state.sync(node) } }
 
   func close() throws(FileError) { finish() }
 }

@@ -47,6 +47,8 @@ struct MemoryState: Sendable {
   var processes: [Int32: UInt64] = [:]
   var freeBytes: Int?
   private(set) var root: UInt64 = 0
+  /// What a power cut would take away; nil where nobody asks.
+  var unsynced: Unsynced?
 
   init(features: MemoryDisk.Features, now: Int64) {
     self.features = features
@@ -70,6 +72,7 @@ struct MemoryState: Sendable {
     }
     nodes[inode] = MemoryNode(
       kind: kind, mode: features.modes ? mode & 0o7777 : 0o755, device: device, birth: now, modified: now, changed: now)
+    if kind == .regular { unsynced?.contents[inode] = [] }
     return inode
   }
 
@@ -79,6 +82,7 @@ struct MemoryState: Sendable {
   }
 
   mutating func enter(_ node: UInt64, in directory: UInt64, as name: PathBytes) {
+    willChange(name, in: directory)
     self[directory].entries[name] = node
     self[node].links += 1
     self[node].mount = self[directory].mount
@@ -87,6 +91,7 @@ struct MemoryState: Sendable {
   }
 
   mutating func leave(_ name: PathBytes, of directory: UInt64) {
+    willChange(name, in: directory)
     guard let node = self[directory].entries.removeValue(forKey: name) else { return }
     self[node].links -= 1
     self[node].changed = now
@@ -95,8 +100,9 @@ struct MemoryState: Sendable {
   }
 
   mutating func forget(_ node: UInt64) {
-    if let found = nodes[node], found.links == 0, found.opens == 0 {
+    if let found = nodes[node], found.links == 0, found.opens == 0, unsynced?.holds(node) != true {
       nodes[node] = nil
+      unsynced?.contents[node] = nil
       locks[node] = nil
       freed.append(node)
     }
@@ -225,6 +231,8 @@ struct MemoryState: Sendable {
     case .exchange:
       if !features.exchange { throw failed(EINVAL) }
       guard let present else { throw failed(ENOENT) }
+      willChange(name, in: from)
+      willChange(target, in: to)
       self[from].entries[name] = present
       self[to].entries[target] = node
       touch(from)

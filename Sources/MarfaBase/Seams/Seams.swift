@@ -56,11 +56,13 @@ public struct Context: Sendable {
   public var log: any Log
   /// Where tests step in (C27.1); `.none` outside them.
   public var door: FaultDoor
+  /// A guard that is gone, to see whether tests notice; `.none` outside them.
+  public var sabotage: Sabotage
 
   /// A context of these parts.
   public init(
     clock: any Clock, ids: any IdSource, files: any FileSystem, transport: any Transport, scheduler: any Scheduler,
-    log: any Log, door: FaultDoor = .none
+    log: any Log, door: FaultDoor = .none, sabotage: Sabotage = .none
   ) {
     self.clock = clock
     self.ids = ids
@@ -69,5 +71,6 @@ public struct Context: Sendable {
     self.scheduler = scheduler
     self.log = log
     self.door = door
+    self.sabotage = sabotage
   }
 }

@@ -19,7 +19,7 @@ package final class FileBlobStore: BlobStore {
     if let opened { return opened }
     if making {
       // Missing parents are none of ours to narrow; the directory itself is the owner's alone (D50.1).
-      _ = try files.makeDirectories(place, mode: 0o700)
+      try files.syncNames(of: try files.makeDirectories(place, mode: 0o700))
     }
     let directory = try files.openDirectory(place)
     opened = directory

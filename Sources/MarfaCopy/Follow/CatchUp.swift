@@ -159,6 +159,10 @@ extension WorkingCopy {
   /// The frames that end a stream and say what becomes of the copy (D16, EV23). Unknown names without an id are passed.
   private func terminal(_ event: ServerEvent) throws(MarfaError) {
     switch event.name.string {
+    case "catchup_too_old" where context.sabotage.breaks(.staleCursorKept):
+      let oldest = try ServerConnection.data(event)["min_retained_id"]?.text ?? "0"
+      try store.transaction { try store.set(.eventCursor, oldest) }
+      throw MarfaError(.streamIncomplete, "sabotaged")
     case "catchup_too_old":
       throw try goStale(minimum: try ServerConnection.data(event)["min_retained_id"]?.text ?? "a later position")
     case "cursor_ahead":

@@ -83,6 +83,9 @@ final class EventTaker {
       }
       var changes: [CopyChange] = []
       var count = 0
+      if copy.context.sabotage.breaks(.cursorBeforeEvents), let last = rest.last {
+        try copy.store.transaction { try copy.store.set(.eventCursor, last.id) }
+      }
       try copy.store.transaction {
         try copy.requireGeneration(generation)
         while let next = rest.first, count < 256 {

@@ -97,6 +97,7 @@ final class Drain {
   var copy: WorkingCopy { queue.copy }
   var table: QueueTable { queue.table }
   var store: Store { queue.store }
+  var sabotage: Sabotage { queue.context.sabotage }
   var mayGoOn: Bool { unavailable == nil && !isStopped && failure == nil && !copy.stop.isSet }
 
   init(_ queue: WriteQueue, _ observer: (any DrainObserver)?) {
@@ -221,7 +222,9 @@ final class Drain {
       guard !counted.contains(seq), var write = try table.all("seq = ?", seq).first, write.verdict == nil else {
         continue
       }
-      switch try Readiness.of(write, entry: { (id) throws(MarfaError) in try self.table.entry(id) }) {
+      switch sabotage.breaks(.queueOrderIgnored)
+        ? .ready : try Readiness.of(write, entry: { (id) throws(MarfaError) in try self.table.entry(id) })
+      {
       case .held(let blocker):
         waiters[blocker, default: []].append(seq)
         continue
@@ -240,13 +243,16 @@ final class Drain {
         deferred.append((seq, lane, ahead))
         continue
       }
+      if sabotage.breaks(.newKeyOnRetry), write.sent { write.idempotencyKey = queue.context.ids.next().text }
       guard let request = try request(&write, credential) else { continue }
       write.sent = true
       window.append((Attempt(write: write, credential: credential, lane: lane), request))
       if lane.isAlone { break }
     }
     if window.isEmpty { return }
-    try durably { () throws(MarfaError) in try table.markSent(window.map(\.attempt.write)) }
+    if !sabotage.breaks(.sentNotRecorded) {
+      try durably { () throws(MarfaError) in try table.markSent(window.map(\.attempt.write)) }
+    }
     for (attempt, request) in window {
       inFlight[attempt.write.seq] = attempt
       pool.start(request, tag: attempt.write.seq)
@@ -262,7 +268,9 @@ final class Drain {
 
   /// A commit that is on the disk when it returns: nothing goes out before (Q3.3, architecture "durable before the wire").
   private func durably(_ work: () throws(MarfaError) -> Void) throws(MarfaError) {
-    try store.read { try store.database.execute("PRAGMA synchronous = FULL") }
+    if !sabotage.breaks(.sentNotDurable) {
+      try store.read { try store.database.execute("PRAGMA synchronous = FULL") }
+    }
     defer { try? store.database.execute("PRAGMA synchronous = NORMAL") }
     try store.transaction(work)
   }

@@ -207,6 +207,7 @@ extension Drain {
     case .refused, .dead, .blocked: outcome = .unlanded
     case nil: return
     }
+    if sabotage.breaks(.followersNotMoved) { return }
     for later in try followers(of: settled) {
       let moved = Rebase.after(.init(write: settled, outcome: outcome), later)
       if moved.bodyText != later.bodyText || moved.baseVersion != later.baseVersion || moved.query != later.query

@@ -111,7 +111,9 @@ struct StoreFiles {
   func claim() throws(MarfaError) -> WriterClaim {
     let directory: any Directory
     do throws(FileError) {
-      if try files.status(path.parent) == nil { _ = try files.makeDirectories(path.parent, mode: 0o700) }
+      if try files.status(path.parent) == nil {
+        try files.syncNames(of: try files.makeDirectories(path.parent, mode: 0o700))
+      }
       directory = try files.openDirectory(path.parent)
     } catch { throw MarfaError(error) }
     guard case .taken(let claim) = try WriterClaim.attempt(in: directory, store: path.name, files: files) else {

@@ -18,7 +18,8 @@ extension Program {
             authorityFile: variable("MARFA_CA_FILE").map { PathBytes($0) }, desktopProxy: desktopProxy(),
             userAgent: "marfa-folders/\(Program.version)"))
       },
-      scheduler: SystemScheduler(scale: scale), log: SilentLog(), door: fault.door)
+      scheduler: SystemScheduler(scale: scale), log: SilentLog(), door: fault.door,
+      sabotage: Sabotage.reading(variable("MARFA_SABOTAGE")?.string))
   }
 
   /// The desktop's proxies, where this session has a desktop: GIO's resolvers ask its settings on the session bus.
