@@ -40,10 +40,10 @@ final class KillSwitch: @unchecked Sendable {
   }
 
   /// What somebody else does at a call of the disk, and how many calls it is away.
-  private var interruption: (calls: Int, amongChanges: Bool, act: () -> Void)?
+  private var interruption: (calls: Int, amongChanges: Bool, act: (PathBytes) -> Void)?
 
-  /// Somebody acts at the call of that number, of all or of those that change the disk.
-  func interrupt(at calls: Int, amongChanges: Bool, _ act: @escaping () -> Void) {
+  /// Somebody acts at the call of that number, of all or of renames: told what the call is for.
+  func interrupt(at calls: Int, amongChanges: Bool, _ act: @escaping (PathBytes) -> Void) {
     interruption = (calls, amongChanges, act)
   }
 
@@ -55,13 +55,10 @@ final class KillSwitch: @unchecked Sendable {
 
   private func count(_ call: FileCall) {
     guard let interruption, !isDead else { return }
-    switch call.operation {
-    case .rename, .link, .unlink, .create, .sync: break
-    default: if interruption.amongChanges { return }
-    }
+    if interruption.amongChanges, call.operation != .rename { return }
     if interruption.calls == 0 {
       self.interruption = nil
-      interruption.act()
+      interruption.act(call.name)
     } else {
       self.interruption?.calls -= 1
     }

@@ -8,7 +8,10 @@ extension World {
   func during(_ machine: Machine, _ at: Int, _ amongChanges: Bool, _ inner: Operation) throws -> String {
     var said = "never"
     var failure: (any Error)?
-    machine.kill.interrupt(at: at, amongChanges: amongChanges) { [self] in
+    machine.kill.interrupt(at: at, amongChanges: amongChanges) { [self] name in
+      // At a rename the person is at that very file.
+      aim = amongChanges ? name : nil
+      defer { aim = nil }
       do { said = try act(inner) } catch { failure = error }
     }
     let push = try sync(machine)

@@ -25,7 +25,7 @@ enum Operation: CustomStringConvertible {
   case loseAnswer(machine: Int, at: Int)
   /// Time passes, seconds.
   case wait(Int)
-  /// The machine pushes, and its person acts at that call of the disk: of all calls, or of those that change names.
+  /// The machine pushes, and its person acts at that call of the disk: of all calls, or of renames.
   indirect case during(machine: Int, at: Int, amongChanges: Bool, Operation)
   /// An editor that takes the file away and writes it back two pushes later.
   case slowSave(machine: Int, pick: UInt64)
@@ -67,7 +67,7 @@ enum Operation: CustomStringConvertible {
     case .loseAnswer(let machine, let at): "m\(machine) lose-answer \(at)"
     case .wait(let seconds): "wait \(seconds)"
     case .during(let machine, let at, let amongChanges, let inner):
-      "m\(machine) during \(amongChanges ? "change" : "call") \(at): \(inner)"
+      "m\(machine) during \(amongChanges ? "rename" : "call") \(at): \(inner)"
     case .slowSave(let machine, let pick): "m\(machine) slow-save \(pick % 1000)"
     case .clearOut(let machine, let confirms): "m\(machine) clear-out \(confirms ? "confirm" : "restore")"
     case .unplug(let machine): "m\(machine) unplug"
@@ -97,7 +97,7 @@ enum Operation: CustomStringConvertible {
       case 110..<114: .powerCut(machine: machine, at: below(700), seed: pick)
       case 100..<107:
         below(2) == 0
-          ? .during(machine: machine, at: below(24), amongChanges: true, person())
+          ? .during(machine: machine, at: below(6), amongChanges: true, person())
           : .during(machine: machine, at: below(700), amongChanges: false, person())
       case 107: .slowSave(machine: machine, pick: pick)
       case 108:

@@ -28,6 +28,8 @@ final class World {
   private(set) var trace: Trace
   private let followed: String?
   private var followedAt: [String] = []
+  /// The name of the file a person acts on just now; nil for any.
+  var aim: PathBytes?
   /// What each person's editor opened last of a note, for stale buffers: machine and path to text.
   private var buffers: [String: String] = [:]
 
@@ -129,7 +131,8 @@ final class World {
   func pick(_ machine: Machine, _ pick: UInt64) -> (path: PathBytes, text: String)? {
     let notes = machine.notes
     guard !notes.isEmpty else { return nil }
-    let picked = notes[Int(pick % UInt64(notes.count))]
+    let picked =
+      aim.flatMap { name in notes.first { $0.path.name == name } } ?? notes[Int(pick % UInt64(notes.count))]
     if let id = World.id(of: picked.text), notes.filter({ World.id(of: $0.text) == id }).count > 1 {
       words.fork(picked.text)
     }
@@ -137,7 +140,8 @@ final class World {
   }
 
   private func create(_ machine: Machine, _ name: Int, _ directory: Int) throws -> String {
-    let path = Machine.root.appending(World.path(name, directory))
+    var path = Machine.root.appending(World.path(name, directory))
+    if let aim, DocumentKind(name: aim) != nil { path = path.parent.appending(aim) }
     guard machine.disk.read(path) == nil else { return "taken" }
     try machine.disk.makeDirectory(path.parent)
     let word = words.next()
