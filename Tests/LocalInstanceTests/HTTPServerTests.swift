@@ -81,7 +81,7 @@ private final class Running: Sendable {
   let url: String
   let ended = Atomic<Int>(0)
 
-  init(tcp: Bool = true, path: String? = nil, idleExit: UInt64 = 0) throws {
+  init(tcp: Bool = true, path: String? = nil, idleExit: UInt64 = 0, bodyPatience: UInt64? = nil) throws {
     let listener =
       try path.map { path throws(Listener.Failure) in try Listener.unix(PathBytes(path)) }
       ?? Listener.tcp("127.0.0.1:0", allowPublic: false)
@@ -93,6 +93,7 @@ private final class Running: Sendable {
     detachThread { [self] in
       var options = HTTPServer.Options()
       options.idleExit = idleExit
+      if let bodyPatience { options.bodyPatience = bodyPatience }
       let server = HTTPServer(
         engine: EchoEngine(board), ids: SystemIds(clock: SystemClock()), listeners: [handed.listener], options: options)
       let isClean = (try? server.run(stop: stop)) ?? false
@@ -155,6 +156,39 @@ private final class Running: Sendable {
     #expect(got?.header("x-marfa-contract") == "0")
     #expect(got?.header("x-request-id") != nil)
     #expect(server.end() == 1)
+  }
+
+  @Test("ER2.4 a body that does not arrive in time is 408 request_timeout")
+  func late() throws {
+    let server = try Running(bodyPatience: 1_000_000_000)
+    let client = WireClient(url: server.url)
+    client.write("POST /items HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\n\r\nhel")
+    var answer: HTTPResponse?
+    // Each look waits ten seconds at most.
+    for _ in 0..<12 where answer == nil { answer = client.answer() }
+    #expect(answer?.status == 408 && answer?.header("x-error-code") == "request_timeout")
+    #expect(answer?.header("x-marfa-contract") == "0" && answer?.header("x-request-id") != nil)
+    let code = answer.flatMap { try? JSON(parsing: $0.body) }?["error"]?["code"]?.text
+    #expect(code == "request_timeout")
+    #expect(client.read().isEmpty)
+    let next = WireClient(url: server.url).ask(
+      "POST /items HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2\r\n\r\nhi")
+    #expect(next?.status == 201)
+    #expect(server.end() == 1)
+  }
+
+  @Test("B2.8 EV17.2 requests whose clients left with their last bytes end, and an idle server with them")
+  func left() throws {
+    let server = try Running(idleExit: 2_000_000_000)
+    let gone = (0..<4).map { _ in WireClient(url: server.url) }
+    for client in gone {
+      client.write("POST /items HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 900000\r\n\r\n")
+      client.write([UInt8](repeating: 1, count: 300_000))
+      client.hangUp()
+    }
+    // It ends by itself once none is open: long before the two minutes a connection may stand.
+    for _ in 0..<9_000 where server.ended.load(ordering: .acquiring) == 0 { usleep(10_000) }
+    #expect(server.ended.load(ordering: .acquiring) == 1)
   }
 
   @Test("a body that grows past the limit without a declared length is 413")

@@ -26,6 +26,8 @@ final class Exchange {
   let descriptor: Int32
   /// Whether its client had closed its side, with nothing left to read, when it was looked at last.
   var looksGone = false
+  /// When its head, or the last byte of its body, came.
+  var lastByte: UInt64 = 0
   var phase = Phase.new
   var request = InstanceRequest(method: "", target: "")
   var bodyLimit = 0

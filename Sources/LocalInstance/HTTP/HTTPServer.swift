@@ -14,12 +14,14 @@ final class HTTPServer {
     var idleExit: UInt64 = 0
     /// How long answers under way may take after a stop (N2.2).
     var patience: UInt64 = 5_000_000_000
+    /// How long no byte of a body may come before its request is refused (ER2.4).
+    var bodyPatience: UInt64 = 60_000_000_000
   }
 
   private let engine: any ServedEngine
   private let ids: any IdSource
   private let listeners: [Listener]
-  private let options: Options
+  let options: Options
   private var daemons: [Served] = []
   private var pending: [Exchange] = []
   private var feeds: [StreamFeed] = []
@@ -247,6 +249,7 @@ final class HTTPServer {
       } catch {
         return send(refusal(error, exchange), exchange)
       }
+      exchange.lastByte = lastUse
       noteReceiving(exchange)
       // Every door but an upload's has a bound.
       guard exchange.bodyLimit == .max else { return .YES }
@@ -258,6 +261,7 @@ final class HTTPServer {
       return .YES
     case .receiving:
       if count.pointee > 0 {
+        exchange.lastByte = lastUse
         if exchange.refused != nil {
           count.pointee = 0
           return .YES
@@ -340,7 +344,7 @@ final class HTTPServer {
   }
 
   /// The shell's own refusals look like the engine's (ER1, IN3, IN4).
-  private func refusal(_ refused: Admission.Refused, _ exchange: Exchange) -> HTTPResponse {
+  func refusal(_ refused: Admission.Refused, _ exchange: Exchange) -> HTTPResponse {
     let body: JSON = ["error": ["code": .string(refused.code), "message": .string(refused.message)]]
     return HTTPResponse(
       status: refused.status,
