@@ -1,5 +1,6 @@
 import CSQLite
 import FolderSync
+import Glibc
 import LocalInstance
 import MarfaBase
 import MarfaCopy
@@ -174,7 +175,7 @@ package final class FolderMachine {
     var folders = Folders(
       context: Context(
         clock: bench.clock, ids: ids, files: files, transport: isOnline ? bench.transport : NoTransport(),
-        scheduler: scheduler, log: SilentLog(), door: door),
+        scheduler: scheduler, log: SilentLog(), door: door, sabotage: FolderMachine.sabotage),
       registry: registryName.map { name in
         Registry(
           path: home.appending(name), files: files,
@@ -210,6 +211,9 @@ package final class FolderMachine {
     folders.traits = { _ in traits }
     return folders
   }
+
+  /// The guard a run of the tests takes away: `MARFA_SABOTAGE`, for the null run.
+  private static let sabotage = Sabotage.reading(getenv("MARFA_SABOTAGE").map { String(cString: $0) })
 
   /// What a store of another program holds.
   package static let foreignStore = "another program's"

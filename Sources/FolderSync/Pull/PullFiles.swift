@@ -26,6 +26,7 @@ extension PullPass {
     let file: PullSituation.File = binding.map(fileNow) ?? .unbound
     let form = binding?.form ?? form(of: row)
     let shows = Showed(row, bodyField: facts.bodyField(of: row.type), names: facts.names, form: form)
+    if folder.context.sabotage.breaks(.nothingDecided) { return }
     let action = decidePull(
       PullSituation(
         membership: membership, file: file, isHeld: binding.map(isLeft) ?? false,

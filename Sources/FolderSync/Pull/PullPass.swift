@@ -162,6 +162,7 @@ final class PullPass {
   // MARK: Departures (F35, F46.3)
 
   private func removeDepartures(_ order: [EntityID]) throws {
+    if folder.context.sabotage.breaks(.nothingDecided) { return }
     var leaving: [(binding: Binding, purged: Bool)] = []
     for item in order {
       guard let binding = bindings[item] else { continue }

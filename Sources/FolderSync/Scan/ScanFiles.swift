@@ -4,6 +4,7 @@ import MarfaCopy
 /// What each file found asks for.
 extension ScanPass {
   func decideFiles() throws {
+    if folder.context.sabotage.breaks(.nothingDecided) { return }
     for index in files.indices.sorted(by: { files[$0].path < files[$1].path }) {
       try folder.checkStop()
       let file = files[index]

@@ -7,6 +7,7 @@ extension ScanPass {
   static let grace: Int64 = 5_000
 
   func decideMissing() throws {
+    if folder.context.sabotage.breaks(.nothingDecided) { return }
     var missing: [Binding] = []
     for binding in bindings.values.sorted(by: { $0.path < $1.path })
     where !present.contains(binding.item) && !unmade.contains(binding.item) {

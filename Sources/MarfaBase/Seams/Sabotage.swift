@@ -3,6 +3,9 @@
 public struct Sabotage: Sendable {
   /// The built-in bugs. Each names the guard that is gone.
   public enum Bug: String, CaseIterable, Sendable {
+    /// Nothing is ever decided: no file is sent and none written. A scenario's test that still passes proves nothing
+    /// (`scripts/test --null`).
+    case nothingDecided = "nothing-decided"
     /// What stands at a path is not compared with what was decided on, before it is replaced or taken away (X15.2).
     case noLastLook = "no-last-look"
     /// A file an exchange displaced is let go without being looked at again (P1.4).
