@@ -4,6 +4,9 @@ extension World {
   /// What must hold once everything is quiet: all machines agree, every saved word is findable, nothing is doubled, and a
   /// further pass sends nothing.
   func check() throws {
+    for machine in machines where !machine.refused.isEmpty {
+      throw Violation(words: "the server refused what machine \(machine.number) sent: \(machine.refused.sorted())")
+    }
     let items = try self.items()
     let bin = Set(items.filter { $0.state == "trashed" }.map(\.id.string))
     // A file a person changed while its item went to the bin stays theirs, on their machine alone (F35, `kept`).
@@ -51,8 +54,8 @@ extension World {
     var lost = words.saved.filter { !findable.contains($0) && !words.overwritten.contains($0) }
     if !lost.isEmpty {
       // A save from a spent line goes over what others wrote since (F23.6): their words stand in the history.
-      let history = try self.history()
-      lost.removeAll { history.contains($0) }
+      let history = try self.historyByItem()
+      lost.removeAll { word in words.spentIDs.contains { history[$0]?.contains(word) == true } }
     }
     if !lost.isEmpty { throw Violation(words: "words are gone: \(lost.prefix(5))") }
     let files = Set(machines.flatMap { shared($0) }.compactMap { World.id(of: $0.text) })
@@ -81,6 +84,11 @@ extension World {
     let lines = text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
     guard lines.first == "---", let close = lines.dropFirst().firstIndex(of: "---") else { return [text] }
     return lines[1..<close].filter { !$0.hasPrefix("marfa_version: ") }.sorted() + ["---"] + lines[(close + 1)...]
+  }
+
+  /// The version line a note's file carries.
+  static func line(of text: String) -> String? {
+    text.split(separator: "\n").first { $0.hasPrefix("marfa_version: ") }.map(String.init)
   }
 
   /// The id a note's file carries.

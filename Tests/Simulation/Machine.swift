@@ -16,6 +16,8 @@ final class Machine {
   let kill = KillSwitch()
   /// Paths the last push said it held or did not write, each with its reason: such a file stays as its person typed it.
   var held: Set<String> = []
+  /// Paths the last push said the server refused, each with its reason.
+  var refused: Set<String> = []
   /// The items it said it did not write.
   var heldItems: Set<String> = []
   let transport: SimTransport

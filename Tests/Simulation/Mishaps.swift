@@ -71,6 +71,7 @@ extension World {
     if before == "active", try state(of: id) == "trashed" {
       throw Violation(words: "\(note.path) was away for a second, and its note is in the bin")
     }
+    words.saved(id, line: World.line(of: note.text), on: machine.number)
     let word = words.next()
     let text = note.text + (note.text.hasSuffix("\n") ? "" : "\n") + word + "\n"
     if let back = machine.disk.read(path).map({ String(decoding: $0, as: UTF8.self) }) {

@@ -34,6 +34,17 @@ struct Words {
     if let id { droppedIDs.insert(id) }
   }
 
+  private var lines: Set<String> = []
+  /// Notes a text was saved to whose line an earlier save on that machine had spent: it goes over what others wrote since,
+  /// and their words stand in its history (F23.6).
+  private(set) var spentIDs: Set<String> = []
+
+  /// A person saved a text of a note with a version line.
+  mutating func saved(_ id: String?, line: String?, on machine: Int) {
+    guard let id, let line else { return }
+    if !lines.insert("\(machine) \(id) \(line)").inserted { spentIDs.insert(id) }
+  }
+
   private var renamed: Set<String> = []
   private var replaced: Set<String> = []
 

@@ -159,6 +159,7 @@ final class World {
     let text = opened + (opened.hasSuffix("\n") ? "" : "\n") + word + "\n"
     words.replaced(note.text, by: text)
     words.wrote(text, on: machine.number)
+    words.saved(World.id(of: text), line: World.line(of: text), on: machine.number)
     if World.id(of: note.text) == nil, style == .replace || style == .backup { words.loosened(text, isMade: true) }
     if style == .staleBuffer { words.shuffled(note.text + text) }
     buffers[key] = text
@@ -184,6 +185,7 @@ final class World {
   private func editProperty(_ machine: Machine, _ choice: UInt64, _ value: Int) throws -> String {
     guard let note = pick(machine, choice), note.text.hasPrefix("---\n") else { return "nothing" }
     words.wrote(note.text, on: machine.number)
+    words.saved(World.id(of: note.text), line: World.line(of: note.text), on: machine.number)
     var lines = note.text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
     if let place = lines.firstIndex(where: { $0.hasPrefix("rating: ") }) {
       lines[place] = "rating: \(value)"
@@ -240,6 +242,8 @@ final class World {
       guard case .pushed(let push) = try machine.run({ try $0.push(Machine.root) }) else { return "waiting" }
       let flagged = push.scan.flagged + (push.pull?.flagged ?? [])
       machine.held = Set(flagged.map(\.path))
+      machine.refused = Set(
+        flagged.filter { $0.flag == Flag.refused.rawValue }.map { "\($0.path) \($0.reason)" })
       machine.heldItems = Set(flagged.compactMap(\.item))
       return World.words(push)
     } catch let error as MarfaError where error.isEnvironmental {
@@ -365,9 +369,6 @@ final class World {
     }
     return found
   }
-
-  /// Every word of the items' earlier versions, those in the bin too: a restore brings their history back (V3.3).
-  func history() throws -> Set<String> { try historyByItem().values.reduce(into: []) { $0.formUnion($1) } }
 
   /// The words of each item's earlier versions.
   func historyByItem() throws -> [String: Set<String>] {
