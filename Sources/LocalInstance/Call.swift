@@ -28,9 +28,9 @@ final class Call {
   var query: Query { target.query }
 
   /// The first header of a name given in lower case.
-  func header(_ name: String) -> String? { request.headers.first { lowercased($0.name) == name }?.value }
+  func header(_ name: String) -> String? { request.headers.first { isNamed($0.name, name) }?.value }
 
-  func headerCount(_ name: String) -> Int { request.headers.count { lowercased($0.name) == name } }
+  func headerCount(_ name: String) -> Int { request.headers.count { isNamed($0.name, name) } }
 
   /// Whether the body says it is JSON.
   var isJSON: Bool {

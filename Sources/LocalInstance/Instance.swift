@@ -40,6 +40,8 @@ public final class Instance {
   var waitingSignIns: [Text: WaitingSignIn] = [:]
   private var announced = false
   private var isInBatch = false
+  /// How many writes were worked on since the last tick.
+  var writesSinceTick = 0
   var housekeeping: Housekeeping
   /// Requests under an idempotency key that are being worked on, and since when (ER3.4).
   var claims: [Claim: UInt64] = [:]
@@ -111,7 +113,7 @@ public final class Instance {
   /// a second.
   public func tick() {
     for stream in streams { stream.beat() }
-    indexPending(atMost: 200)
+    indexWhereIdle()
     runBulkJobs()
     keepHouse()
     if streams.contains(where: \.hasSomething) { onEvents?() }
@@ -178,6 +180,7 @@ public final class Instance {
     if let name, name.isEmpty || name.utf16.count > 255 {
       throw Refusal.invalid("Idempotency-Key", "An idempotency key has 1 to 255 characters.")
     }
+    writesSinceTick += 1
     let claim = try name.map { try take(Claim(credential: call.credential.id, name: $0)) }
     defer { if let claim { claims[claim] = nil } }
     do {
@@ -241,7 +244,7 @@ public final class Instance {
   // MARK: every answer
 
   private func requestID(_ request: InstanceRequest) -> String {
-    let sent = request.headers.first { lowercased($0.name) == "x-request-id" }?.value
+    let sent = request.headers.first { isNamed($0.name, "x-request-id") }?.value
     if let sent, (1...128).contains(sent.utf8.count),
       sent.utf8.allSatisfy({ isAlphanumeric($0) || $0 == UInt8(ascii: "_") || $0 == UInt8(ascii: "-") })
     {
@@ -299,6 +302,12 @@ public struct InstanceSettings: Sendable {
 
   /// The contract's defaults.
   public init() {}
+}
+
+/// Whether a name is another in any ASCII case; `lower` is in lower case.
+func isNamed(_ name: String, _ lower: String) -> Bool {
+  name.utf8.count == lower.utf8.count
+    && zip(name.utf8, lower.utf8).allSatisfy { ($0 >= 0x41 && $0 <= 0x5A ? $0 | 0x20 : $0) == $1 }
 }
 
 func lowercased(_ name: String) -> String {

@@ -170,12 +170,14 @@ extension Instance {
       """, order.joinValues + conditions.values
     ) { (ItemRow($0), order.position($0)) }
     let isConditional = call.header("x-marfa-read-view") != nil
+    let (withMetadata, withEdges) = (includes.contains("metadata"), includes.contains("edges"))
     var out = Array("{\"data\":[".utf8)
+    out.reserveCapacity(rows.reduce(256) { $0 + $1.0.properties.count + $1.0.tags.count + $1.0.extensions.count + 640 })
     for (place, (row, _)) in rows.prefix(limit).enumerated() {
       if place > 0 { out += ",".utf8 }
-      if includes.contains("metadata") { out += "{\"item\":".utf8 }
+      if withMetadata { out += "{\"item\":".utf8 }
       row.appendOpen(to: &out, reader: call.credential)
-      if includes.contains("edges") {
+      if withEdges {
         out += ",\"edges\":".utf8
         try appendEdgeBlocks(of: row.id, inbound: false, call.credential, to: &out)
       }
@@ -184,7 +186,7 @@ extension Instance {
         row.appendExtensions(to: &out, reader: call.credential)
       }
       out += "}".utf8
-      if includes.contains("metadata") {
+      if withMetadata {
         out += ",\"metadata\":".utf8
         row.appendMetadata(to: &out, reader: call.credential)
         if isConditional { out += ",\"listed\":true".utf8 }

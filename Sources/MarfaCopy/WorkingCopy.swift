@@ -78,7 +78,10 @@ package final class WorkingCopy {
       try checkSchema(database, role, path)
       if role == .writer {
         if sharesMemory { try database.execute("PRAGMA journal_mode = WAL") }
-        try database.execute("PRAGMA synchronous = FULL; PRAGMA cache_size = -8000")
+        // What a savepoint keeps stays in memory, and a page changed often is copied back seldom.
+        try database.execute(
+          "PRAGMA synchronous = FULL; PRAGMA cache_size = -12000; PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = 4000"
+        )
         try database.transaction { () throws(SQLiteError) in try Schema.make(in: database) }
       }
     } catch { throw MarfaError(any: error) }

@@ -124,6 +124,8 @@ package final class InstanceTransport: Transport, @unchecked Sendable {
       done.isEmpty ? nil : done.removeFirst()
     }
 
+    func ready() -> (tag: Int, result: Result<HTTPResponse, TransportError>)? { next() }
+
     func cancel() { done = [] }
   }
 }

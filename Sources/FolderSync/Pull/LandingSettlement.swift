@@ -108,11 +108,17 @@ extension FolderEngine {
   /// Looks at a displaced file again (P1.4). Answers what to tell of it.
   @discardableResult
   func settle(_ file: DisplacedFile, _ landing: Landing) throws -> FlaggedFile? {
+    let (isSettled, told) = try lookAgain(file, landing)
+    if isSettled { try store.forgetDisplaced(file.temporary) }
+    return told
+  }
+
+  /// The look itself: whether the record is still to go, and what to tell. A record that outlives its file is settled by the
+  /// next pass, which finds the file gone; so the records of a batch may go in one commit after it.
+  func lookAgain(_ file: DisplacedFile, _ landing: Landing) throws -> (isSettled: Bool, told: FlaggedFile?) {
     switch landing.settle(file) {
-    case .waits: return nil
-    case .gone:
-      try store.forgetDisplaced(file.temporary)
-      return nil
+    case .waits: return (false, nil)
+    case .gone: return (true, nil)
     case .putBack:
       // What landed is gone again: the words that stand there are an edit of what the file showed before it, and where they
       // name no version of their own they must not be read as made on the newer one.
@@ -128,11 +134,12 @@ extension FolderEngine {
         }
         try store.forgetDisplaced(file.temporary)
       }
-      return nil
+      return (false, nil)
     case .beside(let path):
-      try store.forgetDisplaced(file.temporary)
-      return FlaggedFile(
-        path, .saved, "words saved to \(file.path) while it was written are kept here; compare the two")
+      return (
+        true,
+        FlaggedFile(path, .saved, "words saved to \(file.path) while it was written are kept here; compare the two")
+      )
     }
   }
 }

@@ -48,9 +48,16 @@ extension FolderEngine {
     let pinned = Set(try copy.pins(owner: Pin.file))
     let bindings = try store.bindings()
     for item in pinned.subtracting(bindings.map(\.item)) { try copy.unpin(item, owner: Pin.file) }
-    for binding in bindings where !pinned.contains(binding.item) {
-      guard try copy.serverItem(binding.item) != nil else { continue }
-      try copy.pinHeld(binding.item, owner: Pin.file)
+    let missing = bindings.lazy.map(\.item).filter { !pinned.contains($0) }
+    var rest = Array(missing)[...]
+    while !rest.isEmpty {
+      try checkStop()
+      try commit {
+        for item in rest.prefix(256) where try copy.serverItem(item) != nil {
+          try copy.pinHeld(item, owner: Pin.file)
+        }
+      }
+      rest = rest.dropFirst(256)
     }
   }
 

@@ -55,7 +55,9 @@ extension PullPass {
         if plan.leaves == nil { try folder.store.forgetLanding(at: file.path) }
       }
     }
-    for (plan, file) in landed { try finish(plan, file) }
+    var gone: [PathBytes] = []
+    for (plan, file) in landed { if let temporary = try finish(plan, file) { gone.append(temporary) } }
+    try forget(gone)
     try settleRemovals()
     if changed { throw LocalCopyChanged() }
   }
@@ -99,7 +101,13 @@ extension PullPass {
     return binding
   }
 
-  private func finish(_ plan: PlannedLanding, _ file: LandedFile) throws {
+  private func forget(_ displaced: [PathBytes]) throws {
+    if displaced.isEmpty { return }
+    try folder.commit { for temporary in displaced { try folder.store.forgetDisplaced(temporary) } }
+  }
+
+  /// What follows a landing. Answers the displaced file that is gone, whose record may go.
+  private func finish(_ plan: PlannedLanding, _ file: LandedFile) throws -> PathBytes? {
     if counted.insert(plan.binding.item).inserted {
       switch plan.count {
       case .written: report.written += 1
@@ -121,8 +129,14 @@ extension PullPass {
           file.path, .unguarded,
           "written where files cannot be exchanged: a save in that very moment would have been lost"))
     }
-    if let displaced = file.displaced, let told = try folder.settle(displaced, landing) { report.flagged.append(told) }
+    var gone: PathBytes?
+    if let displaced = file.displaced {
+      let (isSettled, told) = try folder.lookAgain(displaced, landing)
+      if let told { report.flagged.append(told) }
+      if isSettled { gone = displaced.temporary }
+    }
     if let blob = plan.blob, try !folder.isUploading(blob) { folder.copy.blobs.remove(blob) }
+    return gone
   }
 
   private func failed(_ plan: PlannedLanding, _ failure: LandingFailure) throws {

@@ -216,6 +216,7 @@ extension FolderPush {
 extension FolderStore {
   /// What a quiet pass compares of a bound file.
   struct BoundFile {
+    var item: EntityID?
     var isLive: Bool
     var identity: StoredIdentity?
     var seen: SeenStat?
@@ -226,11 +227,12 @@ extension FolderStore {
   func boundFiles() throws(SQLiteError) -> [PathBytes: BoundFile] {
     let rows = try database.all(
       """
-      SELECT path, missing_since, device, inode, birth, size, modified, executable, read_at, read_hash FROM binding
+      SELECT path, missing_since, device, inode, birth, size, modified, executable, read_at, read_hash, item FROM binding
       """
     ) { row throws(SQLiteError) in
       var file = BoundFile(
-        isLive: row.isNull(1), identity: nil, seen: nil, hash: row.optionalText(9).flatMap(ContentHash.init))
+        item: row.id(10), isLive: row.isNull(1), identity: nil, seen: nil,
+        hash: row.optionalText(9).flatMap(ContentHash.init))
       if let inode = row.optionalString(3).flatMap({ UInt64($0) }), let birth = row.optionalInt(4) {
         file.identity = StoredIdentity(
           device: row.optionalString(2).flatMap { UInt64($0) }, inode: inode, birth: Int64(birth))

@@ -87,8 +87,10 @@ final class Settlement: DrainObserver {
           kind: write.kind.rawValue, path: binding.path, copy: entry.conflictedCopyID,
           fields: entry.mergedFields.map(\.string)))
     }
-    let version = try folder.copy.serverItem(mine.item)?.version
-    let answered = write.answer.flatMap { try? JSON(parsing: $0.bytes) }?["item"]?["version"]?.int
+    let isContent = mine.role == .create || mine.role == .edit
+    let version = isContent ? try folder.copy.serverItem(mine.item)?.version : nil
+    let answered =
+      isContent ? write.answer.flatMap { try? JSON(parsing: $0.bytes) }?["item"]?["version"]?.int : nil
     try store.change(mine.item) { binding in
       switch mine.role {
       case .create:

@@ -147,9 +147,7 @@ private struct JSONReader {
   /// The rest of a string whose opening quote was taken.
   mutating func string() throws(JSONError) -> Text {
     let start = at
-    while at < bytes.count, bytes[at] != UInt8(ascii: "\""), bytes[at] != UInt8(ascii: "\\"), bytes[at] >= 0x20,
-      bytes[at] < 0x80
-    { at += 1 }
+    at = JSON.endOfPlain(bytes, from: at)
     if at < bytes.count, bytes[at] == UInt8(ascii: "\"") {
       at += 1
       return Text(bytes: Array(UnsafeBufferPointer(rebasing: bytes[start..<(at - 1)])))
@@ -172,9 +170,7 @@ private struct JSONReader {
       case 0..<0x80:
         // Plain bytes are taken by the run.
         let start = at
-        while at < bytes.count, bytes[at] != UInt8(ascii: "\""), bytes[at] != UInt8(ascii: "\\"), bytes[at] >= 0x20,
-          bytes[at] < 0x80
-        { at += 1 }
+        at = JSON.endOfPlain(bytes, from: at)
         out.append(contentsOf: UnsafeBufferPointer(rebasing: bytes[start..<at]))
       default:
         let length = try scalarLength()

@@ -85,9 +85,7 @@ extension JSON {
     while at < bytes.count {
       // What stands for itself is taken by the run.
       let start = at
-      while at < bytes.count, bytes[at] >= 0x20, bytes[at] < 0x80, bytes[at] != UInt8(ascii: "\""),
-        bytes[at] != UInt8(ascii: "\\")
-      { at += 1 }
+      at = endOfPlain(bytes, from: at)
       if at > start { out.append(contentsOf: UnsafeBufferPointer(rebasing: bytes[start..<at])) }
       guard at < bytes.count else { return }
       let byte = bytes[at]
@@ -120,6 +118,27 @@ extension JSON {
       }
       at += 1
     }
+  }
+
+  /// Where a run of bytes that stand for themselves in a string ends: no quote, no backslash, no control character, ASCII.
+  /// Eight at a time while none of eight is special, since texts are long.
+  static func endOfPlain(_ bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Int {
+    var at = start
+    if let base = UnsafeRawPointer(bytes.baseAddress) {
+      let (ones, tops): (UInt64, UInt64) = (0x0101_0101_0101_0101, 0x8080_8080_8080_8080)
+      while at + 8 <= bytes.count {
+        let word = base.loadUnaligned(fromByteOffset: at, as: UInt64.self)
+        let (quote, backslash) = (word ^ (ones &* 0x22), word ^ (ones &* 0x5C))
+        let special =
+          word | ((word &- ones &* 0x20) & ~word) | ((quote &- ones) & ~quote) | ((backslash &- ones) & ~backslash)
+        if special & tops != 0 { break }
+        at += 8
+      }
+    }
+    while at < bytes.count, bytes[at] >= 0x20, bytes[at] < 0x80, bytes[at] != UInt8(ascii: "\""),
+      bytes[at] != UInt8(ascii: "\\")
+    { at += 1 }
+    return at
   }
 
   private static func appendHex(_ byte: UInt8, to out: inout [UInt8]) {

@@ -72,9 +72,10 @@ public struct HTTPResponse: Sendable {
 
   /// The first header of a name, in any ASCII case.
   public func header(_ name: String) -> String? {
-    let wanted = name.utf8.map { $0 >= 0x41 && $0 <= 0x5A ? $0 | 0x20 : $0 }
-    return headers.first {
-      $0.name.utf8.map { $0 >= 0x41 && $0 <= 0x5A ? $0 | 0x20 : $0 } == wanted
+    func lower(_ byte: UInt8) -> UInt8 { byte >= 0x41 && byte <= 0x5A ? byte | 0x20 : byte }
+    return headers.first { header in
+      header.name.utf8.count == name.utf8.count
+        && zip(header.name.utf8, name.utf8).allSatisfy { lower($0) == lower($1) }
     }?.value
   }
 }
@@ -103,8 +104,15 @@ public protocol RequestPool: AnyObject {
   var inFlight: Int { get }
   /// Waits for the next answer or failure, in the order they come; nil where nothing is in flight.
   func next() -> (tag: Int, result: Result<HTTPResponse, TransportError>)?
+  /// The next answer or failure that is there already, without waiting; nil where none is.
+  func ready() -> (tag: Int, result: Result<HTTPResponse, TransportError>)?
   /// Ends all that is in flight; what `next` has not given back is forgotten.
   func cancel()
+}
+
+extension RequestPool {
+  /// A pool that cannot tell gives them one by one.
+  public func ready() -> (tag: Int, result: Result<HTTPResponse, TransportError>)? { nil }
 }
 
 /// What a stream's reader wants after a piece.

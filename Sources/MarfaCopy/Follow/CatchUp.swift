@@ -58,19 +58,27 @@ extension WorkingCopy {
     opened: () -> Void = {}, step: (_ hadEnough: Bool, _ isLive: Bool) throws(MarfaError) -> StreamStep
   ) throws(MarfaError) -> RunEnd {
     var hadEnough = false
-    func take(_ events: [ServerEvent]) throws(MarfaError) {
-      for change in try taker.take(events) where tell(change) == .enough { hadEnough = true }
+    func take(_ events: [ServerEvent], stops: Bool = true) throws(MarfaError) {
+      for change in try taker.take(events, stops: stops) where tell(change) == .enough { hadEnough = true }
       if let failure = taker.failure { throw failure }
     }
     var isOpened = false
     var isLive = false
     var incomplete: String?
     var firstByte: UInt64?
+    // Until the stream is live nobody waits for a single event: they are gathered, so that many share a commit.
+    var log: [ServerEvent] = []
+    var size = 0
+    func takeGathered(stops: Bool = true) throws(MarfaError) {
+      let batch = log
+      log = []
+      size = 0
+      try take(batch, stops: stops)
+    }
     let end: StreamEnd
     do throws(MarfaError) {
       end = try server.copyStream(from: (certificate.cursor, certificate.view), silence: silence) {
         (events) throws(MarfaError) in
-        var log: [ServerEvent] = []
         let now = context.clock.monotonic
         let begun = firstByte ?? now
         firstByte = begun
@@ -82,10 +90,10 @@ extension WorkingCopy {
         for event in events {
           if event.id != nil, isOpened {
             log.append(event)
+            size += event.data.count
             continue
           }
-          try take(log)
-          log = []
+          try takeGathered()
           if taker.wantsReopen { return .enough }
           switch event.name.string {
           case "stream_cursor":
@@ -103,12 +111,15 @@ extension WorkingCopy {
           default: try terminal(event)
           }
         }
-        try take(log)
+        if isLive || log.count >= 256 || size >= 1 << 22 { try takeGathered() }
         return taker.wantsReopen ? .enough : try step(hadEnough, isLive)
       }
     } catch {
+      // What came before the stream broke is taken all the same.
+      if !log.isEmpty { try takeGathered(stops: false) }
       throw try judged(opening: error, certificate)
     }
+    try takeGathered(stops: false)
     if let incomplete { return .ended(incomplete) }
     switch end {
     case .closed: return isLive ? .live : .closed

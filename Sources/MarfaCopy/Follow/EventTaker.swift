@@ -52,7 +52,8 @@ final class EventTaker {
 
   /// Takes log events in order. Ends early, `wantsReopen` set, at one the catalog cannot answer for. Returns those that
   /// changed the copy (D40.2), their transactions ended.
-  func take(_ events: [ServerEvent]) throws(MarfaError) -> [CopyChange] {
+  /// - Parameter stops: whether a stop ends it between transactions; events that came before one are taken all the same.
+  func take(_ events: [ServerEvent], stops: Bool = true) throws(MarfaError) -> [CopyChange] {
     var frames: [(event: ServerEvent, id: Text, data: JSON)] = []
     for event in events {
       guard let id = event.id else { continue }
@@ -68,7 +69,7 @@ final class EventTaker {
     var rest = frames[...]
     var told: [CopyChange] = []
     while let first = rest.first {
-      try copy.checkStop()
+      if stops { try copy.checkStop() }
       for need in try needs(first.event.name, first.data) {
         if case .catalog(let key) = need {
           asked.insert(key)

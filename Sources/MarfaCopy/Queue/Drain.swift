@@ -169,16 +169,23 @@ final class Drain {
     let pool = queue.context.transport.pool(stop: giveUp)
     while true {
       if mayGoOn { try fill(pool) }
-      guard let (tag, result) = pool.next() else {
+      guard let first = pool.next() else {
         guard mayGoOn, hasCandidate else { break }
         continue
       }
-      guard let attempt = inFlight.removeValue(forKey: tag) else { continue }
-      isFirst = false
-      try take(result, of: attempt, pool)
-      guard inFlight[tag] == nil else { continue }
-      for waiting in deferred where waiting.behind == tag { putBack(waiting.seq) }
-      deferred.removeAll { $0.behind == tag }
+      var came = [first]
+      while came.count < Drain.width, let next = pool.ready() { came.append(next) }
+      var answers: [(result: Result<HTTPResponse, TransportError>, attempt: Attempt)] = []
+      for (tag, result) in came {
+        if let attempt = inFlight.removeValue(forKey: tag) { answers.append((result, attempt)) }
+      }
+      if !answers.isEmpty { isFirst = false }
+      try take(answers, pool)
+      for (_, attempt) in answers where inFlight[attempt.write.seq] == nil {
+        let tag = attempt.write.seq
+        for waiting in deferred where waiting.behind == tag { putBack(waiting.seq) }
+        deferred.removeAll { $0.behind == tag }
+      }
     }
   }
 
@@ -219,7 +226,7 @@ final class Drain {
     }
     var window: [(attempt: Attempt, request: HTTPRequest)] = []
     while inFlight.count + window.count < width, let seq = try next() {
-      guard !counted.contains(seq), var write = try table.all("seq = ?", seq).first, write.verdict == nil else {
+      guard !counted.contains(seq), var write = try table.entry(seq: seq), write.verdict == nil else {
         continue
       }
       switch sabotage.breaks(.queueOrderIgnored)

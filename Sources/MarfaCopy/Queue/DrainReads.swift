@@ -45,7 +45,13 @@ extension Drain {
       var left: [(isEdge: Bool, id: EntityID)] = []
       try store.transaction {
         for (isEdge, id) in order {
-          let met = isEdge ? try isMet(edge: id, edges[id] ?? []) : try isMet(item: id, rows[id] ?? [])
+          // What an event's row settled is no longer owed.
+          let isOwed =
+            isEdge
+            ? try table.has("edge = ? AND owed_read = 1", id)
+            : try table.has("item = ? AND edge IS NULL AND owed_read = 1 AND landed IS NULL", id)
+          var met = !isOwed
+          if isOwed { met = isEdge ? try isMet(edge: id, edges[id] ?? []) : try isMet(item: id, rows[id] ?? []) }
           if met { try settleRead(isEdge, id) } else { left.append((isEdge, id)) }
         }
       }
@@ -85,7 +91,7 @@ extension Drain {
         for var item in answered {
           guard let listed = try isListed(item) else { continue }
           item.isListed = listed
-          try clearRead(false, item.id)
+          _ = try clearRead(false, item.id)
           try store.take(server: item)
           try store.reproject(item: item.id)
           done.insert(item.id)
@@ -109,18 +115,23 @@ extension Drain {
 
   private func settleRead(_ isEdge: Bool, _ id: EntityID) throws(MarfaError) {
     try store.transaction {
-      try clearRead(isEdge, id)
-      if isEdge { return try store.reproject(edge: id) }
-      try store.reproject(item: id)
+      // An event that brought the row cleared it, and showed the row, already.
+      let stillOwed = try clearRead(isEdge, id) > 0
+      if isEdge {
+        if stillOwed { try store.reproject(edge: id) }
+        return
+      }
+      if stillOwed { try store.reproject(item: id) }
       try copy.releaseIfOutside(id)
       try queue.unpinRefusedCreate(id)
     }
   }
 
-  private func clearRead(_ isEdge: Bool, _ id: EntityID) throws(MarfaError) {
+  private func clearRead(_ isEdge: Bool, _ id: EntityID) throws(MarfaError) -> Int {
     try store.read {
       let column = isEdge ? "edge = ?" : "item = ? AND edge IS NULL"
-      try store.database.run("UPDATE queue SET owed_read = 0 WHERE \(column) AND owed_read = 1 AND landed IS NULL", id)
+      return try store.database.run(
+        "UPDATE queue SET owed_read = 0 WHERE \(column) AND owed_read = 1 AND landed IS NULL", id)
     }
   }
 

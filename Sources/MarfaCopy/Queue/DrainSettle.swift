@@ -2,10 +2,61 @@ import MarfaBase
 
 /// Settling: what an answer makes of its write and of the writes behind it, in one transaction (chapters 9, 10, 13).
 extension Drain {
-  /// Takes an answer, or the want of one.
+  /// Takes answers that came together, in their order: those the store alone settles share a commit, so that a page many
+  /// of them touch is written once. Each is whole or not at all in it, as one that comes alone.
   func take(
-    _ result: Result<HTTPResponse, TransportError>, of attempt: Attempt, _ pool: any RequestPool
+    _ answers: [(result: Result<HTTPResponse, TransportError>, attempt: Attempt)], _ pool: any RequestPool
   ) throws(MarfaError) {
+    var together: [(write: QueuedWrite, outcome: Outcome)] = []
+    for (result, attempt) in answers {
+      guard let outcome = try judge(result, of: attempt, pool) else { continue }
+      if outcome.needsServer(for: attempt.write) {
+        try settle(together)
+        together = []
+        try record(attempt.write, outcome)
+      } else {
+        together.append((attempt.write, outcome))
+      }
+    }
+    try settle(together)
+  }
+
+  private func settle(_ together: [(write: QueuedWrite, outcome: Outcome)]) throws(MarfaError) {
+    guard together.count > 1 else {
+      if let (write, outcome) = together.first { try record(write, outcome) }
+      return
+    }
+    // The lists are cut back rather than copied: they grow with the queue.
+    var before = report
+    before.verdicts = []
+    let told = (verdicts: report.verdicts.count, reads: toRead.count)
+    do throws(MarfaError) {
+      try store.transaction {
+        for (write, outcome) in together {
+          try record(write, outcome)
+          // A full disk takes the whole transaction back with it.
+          if !store.database.isInTransaction {
+            throw failure ?? MarfaError(.store, "the store took a transaction back")
+          }
+        }
+      }
+    } catch {
+      // Nothing of it was recorded.
+      before.verdicts = Array(report.verdicts.prefix(told.verdicts))
+      report = before
+      toRead.removeLast(toRead.count - told.reads)
+      guard error.code == .store else {
+        failure = failure ?? error
+        return
+      }
+      for (write, _) in together { try settle(write, .counted) }
+    }
+  }
+
+  /// Reads an answer, or the want of one; nil where there is nothing to settle.
+  private func judge(
+    _ result: Result<HTTPResponse, TransportError>, of attempt: Attempt, _ pool: any RequestPool
+  ) throws(MarfaError) -> Outcome? {
     let write = attempt.write
     var outcome: Outcome
     switch result {
@@ -21,7 +72,9 @@ extension Drain {
         response, to: write, contract: ServerConnection.contract, origin: copy.server.origin)
       if case .credentialRefused = outcome, !attempt.isSecond {
         switch renewed(attempt) {
-        case .success(let credential?): return try sendAgain(attempt, credential: credential, pool)
+        case .success(let credential?):
+          try sendAgain(attempt, credential: credential, pool)
+          return nil
         case .success(nil): break
         case .failure(let error) where error.code == .unauthorized: break
         case .failure(let error):
@@ -31,12 +84,18 @@ extension Drain {
       }
     case .failure(let failure):
       // A stop leaves what is out unanswered, under its key (H12).
-      guard let read = Outcome.read(failure, origin: copy.server.origin) else { return }
+      guard let read = Outcome.read(failure, origin: copy.server.origin) else { return nil }
       outcome = read
       if case .local(let error) = failure, write.kind == .uploadBlob {
-        return leaveUnopened(write, error)
+        leaveUnopened(write, error)
+        return nil
       }
     }
+    return outcome
+  }
+
+  /// Settles a write by what its answer came to.
+  private func record(_ write: QueuedWrite, _ outcome: Outcome) throws(MarfaError) {
     do throws(MarfaError) { try settle(write, outcome) } catch {
       // A store that is full leaves the write as it is; another failure of it counts (Q61.2, Q19.4).
       guard error.code == .store else {
@@ -182,12 +241,15 @@ extension Drain {
       settled.answeredAt = queue.context.clock.now
       settled.owesRead = owes && settled.kind != .uploadBlob
       more(&settled)
-      try table.update(settled)
-      try moveFollowers(of: settled, answer)
+      try table.settle(settled)
+      let moved = try moveFollowers(of: settled, answer)
       let made = DrainReport.Entry(settled, replayed: replayed, mergedFields: fields)
       entry = made
       try observer?.settled(settled, made)
-      try queue.reproject(settled)
+      // A write taken stays laid over its row until the row is read (Q12.4): it shows as before.
+      if moved || !verdict.isSuccess || !settled.owesRead || settled.landedID != nil || settled.itemID != sent.itemID {
+        try queue.reproject(settled)
+      }
     }
     report.answered += 1
     if let entry { report.verdicts.append(entry) }
@@ -196,26 +258,33 @@ extension Drain {
   }
 
   /// Moves later unsent edits and deletes of the same row or edge (chapter 13).
-  func moveFollowers(of settled: QueuedWrite, _ answer: JSON?) throws(MarfaError) {
+  /// - Returns: whether any was.
+  @discardableResult
+  func moveFollowers(of settled: QueuedWrite, _ answer: JSON?) throws(MarfaError) -> Bool {
     let outcome: Rebase.Ahead.Outcome
     switch settled.verdict {
     case .accepted, .merged, .conflicted:
-      guard let answer, let row = Rebase.Ahead.Row(answer: answer), let verdict = settled.verdict else { return }
+      guard let answer, let row = Rebase.Ahead.Row(answer: answer), let verdict = settled.verdict else {
+        return false
+      }
       outcome = .success(verdict, row, repeated: answer["acknowledged"]?.bool == true)
     case .blocked where settled.blockedReason == .credentialRefused || settled.blockedReason == .awaitingDependency:
-      return
+      return false
     case .refused, .dead, .blocked: outcome = .unlanded
-    case nil: return
+    case nil: return false
     }
-    if sabotage.breaks(.followersNotMoved) { return }
+    if sabotage.breaks(.followersNotMoved) { return false }
+    var isMoved = false
     for later in try followers(of: settled) {
       let moved = Rebase.after(.init(write: settled, outcome: outcome), later)
       if moved.bodyText != later.bodyText || moved.baseVersion != later.baseVersion || moved.query != later.query
         || moved.readRecord != later.readRecord
       {
         try table.update(moved)
+        isMoved = true
       }
     }
+    return isMoved
   }
 
   private func followers(of write: QueuedWrite) throws(MarfaError) -> [QueuedWrite] {
@@ -294,6 +363,18 @@ extension Drain {
       counted.insert(create.seq)
       report.unsent += 1
       report.verdicts.append(DrainReport.Entry(blocked))
+    }
+  }
+}
+
+extension Outcome {
+  /// Whether settling it asks the server something: a create that landed on another row than its own (Q38, Q39).
+  fileprivate func needsServer(for write: QueuedWrite) -> Bool {
+    switch self {
+    case .landed: true
+    case .success(_, let answer, _):
+      write.kind == .createItem && answer["item"]?["id"]?.text.flatMap { EntityID($0) } != write.itemID
+    case .refused, .blocked, .unclaimed, .credentialRefused, .counted, .environmental, .ends: false
     }
   }
 }

@@ -40,6 +40,11 @@ enum QueueSchema {
     );
     CREATE INDEX IF NOT EXISTS queue_of_item ON queue (item);
     CREATE INDEX IF NOT EXISTS queue_of_edge ON queue (edge) WHERE edge IS NOT NULL;
+    -- What is laid over a row or an edge, without a look at what was answered long ago: `WriteQueue.laidOver`.
+    CREATE INDEX IF NOT EXISTS queue_over_item ON queue (item, edge)
+      WHERE (verdict IS NULL OR verdict IN ('blocked', 'dead') OR owed_read = 1);
+    CREATE INDEX IF NOT EXISTS queue_over_edge ON queue (edge)
+      WHERE (verdict IS NULL OR verdict IN ('blocked', 'dead') OR owed_read = 1);
     CREATE INDEX IF NOT EXISTS queue_by_verdict ON queue (verdict, reason);
     CREATE INDEX IF NOT EXISTS queue_owed ON queue (seq) WHERE owed_read = 1;
     """

@@ -23,6 +23,9 @@ struct QueueTable {
     } catch { throw MarfaError(any: error) }
   }
 
+  /// The entry at a place.
+  func entry(seq: Int) throws(MarfaError) -> QueuedWrite? { try all("seq = ?", seq).first }
+
   /// One entry.
   func entry(_ id: EntityID) throws(MarfaError) -> QueuedWrite? { try all("id = ?", id).first }
 
@@ -65,6 +68,38 @@ struct QueueTable {
     } catch { throw MarfaError(any: error) }
   }
 
+  /// Stores what an answer made of an entry; what it asks for stays as it is, and so do the indexes of that.
+  func settle(_ write: QueuedWrite) throws(MarfaError) {
+    do {
+      try database.run(
+        """
+        UPDATE queue SET verdict = ?, reason = ?, answer = ?, conflicted_copy = ?, answered_at = ?, sent = ?,
+          owed_read = ?, landed = ?
+        WHERE seq = ?
+        """, write.verdict?.rawValue, write.reason, write.answer, write.conflictedCopyID, write.answeredAt, write.sent,
+        write.owesRead, write.landedID, write.seq)
+    } catch { throw MarfaError(any: error) }
+  }
+
+  /// Which entry of a condition is the last in queue order.
+  func last(_ condition: String, _ values: (any SQLiteValue)?...) throws(MarfaError) -> (id: EntityID, seq: Int)? {
+    do {
+      let found = try database.all(
+        "SELECT id, seq FROM queue WHERE \(condition) ORDER BY seq DESC LIMIT 1", values
+      ) { (row) throws(SQLiteError) in row.id(0).map { (id: $0, seq: row.int(1)) } }
+      return found.first ?? nil
+    } catch { throw MarfaError(any: error) }
+  }
+
+  /// Whether a condition has an entry.
+  func has(_ condition: String, _ values: (any SQLiteValue)?...) throws(MarfaError) -> Bool {
+    do {
+      return try database.all("SELECT EXISTS (SELECT 1 FROM queue WHERE \(condition))", values) {
+        (row) throws(SQLiteError) in row.bool(0)
+      }.first ?? false
+    } catch { throw MarfaError(any: error) }
+  }
+
   /// Puts an entry in the place of another, which goes.
   func replace(_ old: QueuedWrite, by write: inout QueuedWrite) throws(MarfaError) {
     try remove(old)
@@ -101,7 +136,10 @@ struct QueueTable {
   }
 
   private static func entry(_ row: Row) -> QueuedWrite? {
-    func list(_ column: Int) -> [Text] { ((try? JSON(parsing: row.bytes(column)))?.array ?? []).compactMap(\.text) }
+    func list(_ column: Int) -> [Text] {
+      let bytes = row.bytes(column)
+      return bytes.count <= 2 ? [] : ((try? JSON(parsing: bytes))?.array ?? []).compactMap(\.text)
+    }
     guard let id = row.id(1), let kind = WriteKind(rawValue: row.string(2)) else { return nil }
     var write = QueuedWrite(
       id: id, kind: kind, idempotencyKey: row.text(11), queuedAt: row.time(21) ?? Timestamp(milliseconds: 0))

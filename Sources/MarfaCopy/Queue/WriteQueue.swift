@@ -28,6 +28,11 @@ package final class WriteQueue {
   /// Every entry in queue order, answered ones with their verdicts.
   package func all() throws(MarfaError) -> [QueuedWrite] { try table.all() }
 
+  /// The entries without a verdict and the blocked ones, in queue order.
+  package func undecided() throws(MarfaError) -> [QueuedWrite] {
+    try table.all("verdict IS NULL") + (try table.all("verdict = 'blocked'"))
+  }
+
   /// The writes of an item no server took yet: without a verdict, `blocked` or `dead`.
   package func waiting(item id: EntityID) throws(MarfaError) -> [QueuedWrite] {
     try table.all("item = ? AND edge IS NULL AND \(WriteQueue.waits)", id)
@@ -79,8 +84,18 @@ package final class WriteQueue {
     try order(&write, waitingOn: more)
     write = try rebasedOnOwedAnswers(write)
     write = try table.insert(write)
-    try reproject(write)
+    try layLast(write)
     return write
+  }
+
+  /// Lays a write over its row that stands last in the queue: what is shown is what was shown with it laid over, and the
+  /// writes before it need not be read again.
+  private func layLast(_ write: QueuedWrite) throws(MarfaError) {
+    guard !write.kind.isEdgeWrite, write.kind != .uploadBlob, let item = write.itemID else {
+      return try reproject(write)
+    }
+    let types = try overlayTypes()
+    try store.layOver(item: item) { Overlay.item($0, [write], types: types) }
   }
 
   /// Sets `depends_on` and `follows` (Q4.1 to Q4.5, Q42.1).
@@ -114,18 +129,18 @@ package final class WriteQueue {
 
   /// This device's create of an item while it has no verdict, is blocked or dead, or landed on a row no read found.
   func waitingCreate(item id: EntityID) throws(MarfaError) -> EntityID? {
-    try table.all("item = ? AND kind = 'create_item' AND (\(WriteQueue.waits) OR landed IS NOT NULL)", id).last?.id
+    try table.last("item = ? AND kind = 'create_item' AND (\(WriteQueue.waits) OR landed IS NOT NULL)", id)?.id
   }
 
   private func waitingCreate(edge id: EntityID) throws(MarfaError) -> EntityID? {
-    try table.all("edge = ? AND kind = 'create_edge' AND \(WriteQueue.waits)", id).last?.id
+    try table.last("edge = ? AND kind = 'create_edge' AND \(WriteQueue.waits)", id)?.id
   }
 
   /// The latest write to an item that counts, a keyed create of its key among them (Q42.6).
   private func writeAhead(item id: EntityID) throws(MarfaError) -> EntityID? {
-    let own = try table.all("item = ? AND edge IS NULL AND \(WriteQueue.counts)", id).last
-    guard let row = try store.item(id), let key = row.sourceID else { return own?.id }
-    let keyed = try keyedCreates(source: row.source, sourceID: key).last
+    let own = try table.last("item = ? AND edge IS NULL AND \(WriteQueue.counts)", id)
+    guard let (source, key) = try store.naturalKey(of: id) else { return own?.id }
+    let keyed = try keyedCreates(source: source, sourceID: key).last
     guard let keyed, keyed.itemID != id, keyed.seq > own?.seq ?? 0 else { return own?.id }
     return keyed.id
   }
@@ -215,11 +230,11 @@ package final class WriteQueue {
 
 extension WriteQueue: Projection {
   package func hasWaiting(item: EntityID) throws(MarfaError) -> Bool {
-    try table.count("item = ? AND edge IS NULL AND \(WriteQueue.laidOver)", item) > 0
+    try table.has("item = ? AND edge IS NULL AND \(WriteQueue.laidOver)", item)
   }
 
   package func hasWaiting(edge: EntityID) throws(MarfaError) -> Bool {
-    try table.count("edge = ? AND \(WriteQueue.laidOver)", edge) > 0
+    try table.has("edge = ? AND \(WriteQueue.laidOver)", edge)
   }
 
   package func shown(item: EntityID, base: Item?) throws(MarfaError) -> Item? {

@@ -156,6 +156,13 @@ final class CurlPool: RequestPool {
     }
   }
 
+  func ready() -> (tag: Int, result: Result<HTTPResponse, TransportError>)? {
+    if finished.isEmpty { collect() }
+    guard !finished.isEmpty else { return nil }
+    let first = finished.removeFirst()
+    return (first.tag, first.result)
+  }
+
   func cancel() {
     multi?.removeAll()
     waiting.removeAll()

@@ -76,7 +76,10 @@ extension Store {
     try read {
       if waits {
         try database.run(
-          "INSERT OR REPLACE INTO edge_base (id, row) VALUES (?, ?)", id,
+          """
+          INSERT INTO edge_base (id, row) VALUES (?, ?)
+          ON CONFLICT (id) DO UPDATE SET row = excluded.row WHERE edge_base.row IS NOT excluded.row
+          """, id,
           base.map { Text(bytes: Store.storing($0).write()) })
       } else {
         try database.run("DELETE FROM edge_base WHERE id = ?", id)
@@ -85,13 +88,17 @@ extension Store {
         changes += try database.run("DELETE FROM edge WHERE id = ?", id)
         return
       }
-      changes += 1
-      try database.run(
+      // An edge shown as it was shown is not written again.
+      changes += try database.run(
         """
         INSERT INTO edge (\(Store.edgeColumns), fill) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
         ON CONFLICT (id) DO UPDATE SET source = excluded.source, target = excluded.target, type = excluded.type,
           properties = excluded.properties, version = excluded.version, created_at = excluded.created_at,
           updated_at = excluded.updated_at, fill = CASE WHEN ?10 THEN excluded.fill ELSE edge.fill END
+        WHERE edge.source <> excluded.source OR edge.target <> excluded.target OR edge.type <> excluded.type
+          OR edge.properties <> excluded.properties OR edge.version <> excluded.version
+          OR edge.created_at <> excluded.created_at OR edge.updated_at <> excluded.updated_at
+          OR (?10 AND edge.fill <> excluded.fill)
         """, shown.id, shown.source, shown.target, shown.type, Text(bytes: JSON.object(shown.properties).write()),
         shown.version, shown.createdAt, shown.updatedAt, mark, seen)
     }

@@ -83,6 +83,29 @@ extension Store {
     try install(base: try serverItem(id), id: id, seen: false)
   }
 
+  /// Lays one more waiting write over an item, on top of what is shown; called by the queue inside the transaction that
+  /// added it. The first of a row keeps the server's row beside it.
+  func layOver(item id: EntityID, _ lay: (Item?) -> Item?) throws(MarfaError) {
+    let before = try item(id)
+    try read {
+      let isKept = try database.one("SELECT 1 FROM item_base WHERE id = ?", id) { _ in true } ?? false
+      if !isKept {
+        try database.run(
+          "INSERT INTO item_base (id, row) VALUES (?, ?)", id, before.map { Text(bytes: Store.storing($0).write()) })
+      }
+    }
+    if let shown = lay(before) { try show(shown, ItemText(shown), seen: false) } else { try hide(item: id) }
+  }
+
+  /// The natural key of an item, where it has one.
+  func naturalKey(of id: EntityID) throws(MarfaError) -> (source: Text?, sourceID: Text)? {
+    try read {
+      try database.one("SELECT source, source_id FROM item WHERE id = ? AND source_id IS NOT NULL", id) {
+        (source: $0.optionalText(0), sourceID: $0.text(1))
+      }
+    }
+  }
+
   /// Notes that the present fill saw a row (D203.3).
   func markSeen(item id: EntityID) throws(MarfaError) {
     let mark = try fillMark()
@@ -96,25 +119,25 @@ extension Store {
   /// byte. Nil leaves it to the long way.
   private func takeKnown(_ item: Item, always: Bool) throws(MarfaError) -> Bool? {
     let text = ItemText(item)
-    let waits = try read {
-      try database.one("SELECT EXISTS (SELECT 1 FROM queue) OR EXISTS (SELECT 1 FROM item_base)") { $0.bool(0) } ?? true
-    }
-    if waits { return nil }
-    let held = try read {
+    let found = try read {
       try database.one(
         """
         SELECT version, updated_at, properties = ?2 AND tags = ?3 AND extensions = ?4 AND type = ?5 AND tier IS ?6
           AND state = ?7 AND source IS ?8 AND source_id IS ?9 AND schema_version = ?10 AND occurred_at = ?11
-          AND created_at = ?12 AND listed = ?13 FROM item WHERE id = ?1
+          AND created_at = ?12 AND listed = ?13,
+          EXISTS (SELECT 1 FROM queue WHERE item = ?1 AND edge IS NULL AND \(WriteQueue.laidOver))
+            OR EXISTS (SELECT 1 FROM item_base WHERE id = ?1)
+        FROM (SELECT 1) LEFT JOIN item ON item.id = ?1
         """, item.id, text.properties, text.tags, text.extensions, item.type, item.tier, item.state, item.source,
         item.sourceID, item.schemaVersion, item.occurredAt, item.createdAt, item.isListed
-      ) { (version: $0.int(0), updated: $0.time(1), isSame: $0.bool(2)) }
+      ) { (version: $0.optionalInt(0), updated: $0.time(1), isSame: $0.bool(2), waits: $0.bool(3)) }
     }
-    guard let held else {
+    guard let found, !found.waits else { return nil }
+    guard let version = found.version else {
       try show(item, text, seen: true)
       return true
     }
-    guard held.isSame, held.version == item.version, held.updated == item.updatedAt else { return nil }
+    guard found.isSame, version == item.version, found.updated == item.updatedAt else { return nil }
     try markSeen(item: item.id)
     return true
   }
@@ -142,7 +165,10 @@ extension Store {
     try read {
       if waits {
         try database.run(
-          "INSERT OR REPLACE INTO item_base (id, row) VALUES (?, ?)", id,
+          """
+          INSERT INTO item_base (id, row) VALUES (?, ?)
+          ON CONFLICT (id) DO UPDATE SET row = excluded.row WHERE item_base.row IS NOT excluded.row
+          """, id,
           base.map { Text(bytes: Store.storing($0).write()) })
       } else {
         try database.run("DELETE FROM item_base WHERE id = ?", id)
@@ -155,8 +181,8 @@ extension Store {
   private func show(_ item: Item, _ text: ItemText, seen: Bool) throws(MarfaError) {
     let titleKey = try catalog().title(of: item).map { NameKey($0).bytes }
     let mark = try fillMark()
-    changes += 1
     try read {
+      // A row shown as it was shown is not written again.
       let row = try database.one(
         """
         INSERT INTO item (\(Store.itemColumns), fill, title_key)
@@ -168,13 +194,22 @@ extension Store {
           tags = excluded.tags, extensions = excluded.extensions, listed = excluded.listed,
           fill = CASE WHEN ?18 THEN excluded.fill ELSE item.fill END,
           title_key = excluded.title_key
+        WHERE item.version <> excluded.version OR item.updated_at <> excluded.updated_at
+          OR item.properties <> excluded.properties OR item.tags <> excluded.tags OR item.state <> excluded.state
+          OR item.type <> excluded.type OR item.tier IS NOT excluded.tier OR item.extensions <> excluded.extensions
+          OR item.source IS NOT excluded.source OR item.source_id IS NOT excluded.source_id
+          OR item.schema_version <> excluded.schema_version OR item.occurred_at <> excluded.occurred_at
+          OR item.created_at <> excluded.created_at OR item.listed <> excluded.listed
+          OR item.title_key IS NOT excluded.title_key OR (?18 AND item.fill <> excluded.fill)
         RETURNING row
         """, item.id, item.type, item.tier, item.state, item.source, item.sourceID, item.version, item.schemaVersion,
         item.occurredAt, item.createdAt, item.updatedAt, text.properties, text.tags, text.extensions, item.isListed,
         mark, titleKey, seen
       ) { $0.int(0) }
-      try database.run("INSERT OR IGNORE INTO text_pending (row) VALUES (?)", row)
       try database.run("DELETE FROM purged WHERE item = ?", item.id)
+      guard let row else { return }
+      changes += 1
+      try database.run("INSERT OR IGNORE INTO text_pending (row) VALUES (?)", row)
     }
   }
 

@@ -42,6 +42,8 @@ final class FakeServer: Transport {
     var tick: Int64 = 0
     /// Where set, requests of a pool arrive and are answered in a random order.
     var random: SplitMix?
+    /// Whether answers of a pool come together, rather than one by one.
+    var together = false
   }
 
   let state: Mutex<State>
@@ -106,6 +108,9 @@ final class FakeServer: Transport {
       }
       let (tag, request) = waiting.remove(at: place)
       return (tag, server.answer(request))
+    }
+    func ready() -> (tag: Int, result: Result<HTTPResponse, TransportError>)? {
+      server.state.withLock { $0.together } ? next() : nil
     }
     func cancel() { waiting = [] }
   }
