@@ -76,6 +76,10 @@ final class SimTransport: Transport, @unchecked Sendable {
       let (tag, request) = waiting.remove(at: Int.random(in: 0..<waiting.count, using: &transport.random))
       return (tag, transport.deliver(request))
     }
+    /// Answers come alone or together.
+    func ready() -> (tag: Int, result: Result<HTTPResponse, TransportError>)? {
+      !waiting.isEmpty && Bool.random(using: &transport.random) ? next() : nil
+    }
     func cancel() { waiting = [] }
   }
 }

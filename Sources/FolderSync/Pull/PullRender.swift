@@ -202,7 +202,11 @@ extension PullPass {
         guard others.contains(edge.other(than: row.id)), !shown.contains(where: { $0.edge == edge.id }) else {
           continue
         }
-        shown.append(ShownEdge(edge: edge.id, type: type, other: edge.other(than: row.id), place: place))
+        let before = binding?.edges.first { $0.edge == edge.id }
+        shown.append(
+          ShownEdge(
+            edge: edge.id, type: type, other: edge.other(than: row.id), place: place,
+            since: before == nil ? row.version : before?.since))
       }
     }
     func items(_ link: LinkText) throws -> [EntityID] {

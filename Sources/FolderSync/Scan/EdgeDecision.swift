@@ -57,13 +57,25 @@ package struct EdgeDecision: Sendable {
 /// - Shown, not stated, held: removed, unless the removal is held back.
 /// - Shown, not stated, not held: gone already.
 /// - Held alone: it arrived from elsewhere and stays (F11.20, F31.2).
+/// - Shown, but first in a text of a newer line than the file's: an old buffer saved late never carried it, so it counts
+///   as held alone.
 ///
 /// A type that stands down keeps what was shown, so that what is held back lands once the line is mended.
-/// - Parameter held: the edges of the copy at the item, with the item's end.
+/// - Parameters:
+///   - held: the edges of the copy at the item, with the item's end.
+///   - line: the version line of the file.
 package func decideEdges(
-  _ stated: [StatedEdges], shown: [ShownEdge], held: [Edge], item: EntityID
+  _ stated: [StatedEdges], shown: [ShownEdge], held: [Edge], item: EntityID, line: Int? = nil
 ) -> EdgeDecision {
   var decision = EdgeDecision()
+  let shown = shown.filter { edge in
+    guard edge.place == .line, let since = edge.since, let line, line < since else { return true }
+    return stated.contains { $0.type.id == edge.type && $0.others.contains { $0.item == edge.other } }
+  }
+  func since(_ edge: EntityID) -> Int? {
+    guard let since = shown.first(where: { $0.edge == edge })?.since, line ?? since >= since else { return nil }
+    return since
+  }
   var statedTypes: Set<StatedKey> = []
   for entry in stated {
     let key = StatedKey(type: entry.type.id, isSource: entry.isSource)
@@ -100,7 +112,9 @@ package func decideEdges(
     }
     for other in entry.others {
       if let there = heldByOther[other.item] {
-        decision.shown.append(ShownEdge(edge: there.id, type: key.type, other: other.item, place: other.place))
+        decision.shown.append(
+          ShownEdge(
+            edge: there.id, type: key.type, other: other.item, place: other.place, since: since(there.id)))
       } else {
         decision.changes.append(
           .create(type: key.type, isSource: key.isSource, other: other.item, place: other.place))

@@ -41,7 +41,8 @@ extension ScanPass {
     for reason in body { report.flagged.append(FlaggedFile(path, .edges, reason)) }
     let shown = try folder.store.binding(of: work.item)?.edges ?? []
     let held = try folder.copy.edges(from: work.item) + folder.copy.edges(to: work.item)
-    let decision = decideEdges(statement.stated, shown: shown, held: held, item: work.item)
+    let decision = decideEdges(
+      statement.stated, shown: shown, held: held, item: work.item, line: work.document?.version.version)
     var reasons = statement.lineReasons + decision.reasons
     reasons = reasons.enumerated().filter { reasons.firstIndex(of: $1) == $0 }.map(\.element)
     if !reasons.isEmpty { report.flagged.append(FlaggedFile(path, .edges, reasons.joined(separator: "; "))) }

@@ -147,9 +147,15 @@ package struct ShownEdge: Hashable, Sendable {
   package var place: Place
   /// The embed as typed; nil for any other.
   package var embed: Text?
+  /// The version line of the text a pull first showed it in: a text of an older line never carried it. Nil for one a
+  /// person's text showed first.
+  package var since: Int?
 
-  package init(edge: EntityID, type: Text, other: EntityID, place: Place, embed: Text? = nil) {
+  package init(
+    edge: EntityID, type: Text, other: EntityID, place: Place, embed: Text? = nil, since: Int? = nil
+  ) {
     self.embed = embed
+    self.since = since
     self.edge = edge
     self.type = type
     self.other = other

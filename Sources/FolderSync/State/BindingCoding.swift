@@ -171,6 +171,7 @@ extension ShownEdge {
       "edge": .string(edge.text), "type": .string(type), "other": .string(other.text), "place": .int(place.rawValue),
     ])
     if let embed { object["embed"] = .string(embed) }
+    if let since { object["since"] = .int(since) }
     return .object(object)
   }
 
@@ -179,7 +180,8 @@ extension ShownEdge {
       let other = json["other"]?.text.flatMap({ EntityID($0) }),
       let place = json["place"]?.int.flatMap(Place.init(rawValue:))
     else { return nil }
-    self.init(edge: edge, type: type, other: other, place: place, embed: json["embed"]?.text)
+    self.init(
+      edge: edge, type: type, other: other, place: place, embed: json["embed"]?.text, since: json["since"]?.int)
   }
 }
 
