@@ -31,7 +31,7 @@ enum Benchmark {
       if options.parts.contains(.copy) { try CopyFigures.measure(options, served, creates: rate, scratch, &report) }
     }
     if options.parts.contains(.folder) { try await FolderFigures.measure(options, scratch, &report) }
-    report.end()
+    try report.end()
   }
 
   private static func fail(_ words: String) {

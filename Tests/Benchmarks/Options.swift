@@ -16,12 +16,15 @@ struct Options {
   var scale = Scale.small
   var parts = Set(Part.allCases)
   var runs = 5
+  /// Where the figures are kept as JSON.
+  var json = ".build/bench.json"
 
   var copyNotes: Int { scale == .full ? 100_000 : 10_000 }
   var folderNotes: Int { scale == .full ? 10_000 : 2_000 }
   var requests: Int { scale == .full ? 20_000 : 4_000 }
 
-  static let usage = "usage: bench [--scale small|full] [--runs N] [--only instance|copy|document|folder]..."
+  static let usage =
+    "usage: bench [--scale small|full] [--runs N] [--only instance|copy|document|folder]... [--json FILE]"
 
   /// Reads the arguments; the refusal in words where they are none.
   static func read(_ arguments: [String]) -> Result<Options, Refusal> {
@@ -36,6 +39,9 @@ struct Options {
       case "--runs":
         guard let runs = rest.popFirst().flatMap({ Int($0) }), runs > 0 else { return .failure(Refusal(words: usage)) }
         options.runs = runs
+      case "--json":
+        guard let file = rest.popFirst() else { return .failure(Refusal(words: usage)) }
+        options.json = file
       case "--only":
         guard let part = rest.popFirst().flatMap(Part.init) else { return .failure(Refusal(words: usage)) }
         only.insert(part)

@@ -12,7 +12,7 @@ enum Work {
     let context = context(socket: arguments[2])
     let endpoint = Endpoint(baseURL: "http://local", origin: "local", credential: arguments[3])
     let count = arguments.count > 4 ? Int(arguments[4]) ?? 0 : 0
-    if arguments[0] == "pass" || arguments[0] == "read" || arguments[0] == "walk" {
+    if ["pass", "read", "read-anew", "walk"].contains(arguments[0]) {
       return try pass(arguments[0], arguments[1], registry: arguments[5], count, context, endpoint)
     }
     let open = try OpenStore.open(
@@ -59,11 +59,20 @@ enum Work {
       func once() throws {
         switch what {
         case "walk": _ = try walk(root: engine.openRoot(), lists: engine.facts().lists, now: engine.now)
-        case "read": _ = try engine.scan()
+        case "read", "read-anew": _ = try engine.scan()
         default: _ = try engine.sync(quick: true, isWatch: true)
         }
       }
+      let path = PathBytes(root).appending(".marfa/core.sqlite").description
+      func isQuiet() throws -> Bool {
+        try Database(path: path, mode: .readOnly).one("SELECT count(*) FROM quiet WHERE kept") { $0.int(0) } == 1
+      }
+      if what == "read-anew" {
+        // Without the record of a quiet pass each file is read into a document and decided.
+        try Database(path: path, mode: .create).run("DELETE FROM quiet")
+      }
       try once()
+      if what == "read", try !isQuiet() { throw ScratchError("no quiet pass is recorded") }
       tell(try timed(max(1, runs), once))
     }
   }
