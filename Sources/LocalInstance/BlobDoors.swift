@@ -128,7 +128,8 @@ extension Instance {
     try call.query.declare(["ttl"])
     var ttl = 3600
     if let text = call.query["ttl"] {
-      guard let value = decimal(text), value >= 1 else {
+      let isLong = text.bytes.count > 18 && text.bytes.allSatisfy { (0x30...0x39).contains($0) }
+      guard let value = isLong ? .max : decimal(text), value >= 1 else {
         throw Refusal.invalid("ttl", "ttl is a whole number of at least 1.")
       }
       ttl = min(value, 604_800)

@@ -94,8 +94,7 @@ extension Instance {
 
   private func take(_ object: JSONObject) {
     storedConfiguration = object
-    let standard = InstanceSettings()
-    settings.eventRetentionHours = object["event_log_retention_hours"]?.int ?? standard.eventRetentionHours
+    settings.eventRetentionHours = object["event_log_retention_hours"]?.int ?? givenRetentionHours
     settings.trashRetentionDays = object["trash_retention_days"]?.int
     let enforcement = object["enforcement"]
     func texts(_ lever: Text, _ member: Text) -> [Text] {

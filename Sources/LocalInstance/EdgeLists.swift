@@ -67,12 +67,14 @@ extension Instance {
     out += "}".utf8
   }
 
-  private func edgeTypes(_ call: Call) throws -> [Text] {
+  /// The edge types asked for.
+  /// - Parameter refuses: whether one the key may not read is refused (SF26.3) and not left out (E22.1).
+  private func edgeTypes(_ call: Call, refuses: Bool) throws -> [Text] {
     guard let value = call.query["edge_type"] else { return [] }
     let types = commaList(value)
     if types.isEmpty { throw Query.empty("edge_type") }
     if types.count > 10 { throw Refusal.invalid("edge_type", "At most 10 edge types.") }
-    for type in types where !call.credential.edges.reads(type) { throw Refusal.edgeType(type, .read) }
+    for type in types where refuses && !call.credential.edges.reads(type) { throw Refusal.edgeType(type, .read) }
     return types
   }
 
@@ -101,7 +103,7 @@ extension Instance {
   func listEdges(_ call: Call) throws -> Reply {
     try call.credential.requireSomeType()
     try call.query.declare(["edge_type", "updated_after", "updated_before", "limit", "cursor"])
-    let types = try edgeTypes(call)
+    let types = try edgeTypes(call, refuses: true)
     var conditions = Conditions()
     if !types.isEmpty { conditions.add("e.type", in: types) }
     for (name, sign) in [("updated_after", ">="), ("updated_before", "<")] as [(Text, String)] {
@@ -117,7 +119,7 @@ extension Instance {
   func listItemEdges(_ call: Call, inbound: Bool) throws -> Reply {
     try call.credential.requireSomeType()
     try call.query.declare(["edge_type", "limit", "cursor"])
-    let types = try edgeTypes(call)
+    let types = try edgeTypes(call, refuses: false)
     _ = try call.query.limit(1...500, default: 50)
     let id = try call.id()
     let row = try readableItem(id, call.credential, trashed: true)

@@ -27,7 +27,9 @@ final class EventStream: EventSource {
   private var lastByte: UInt64
   private var lastTake: UInt64
   private var lastCheck: UInt64
-  var unread = 0
+  var unread = 0 {
+    didSet { if unread < oldValue { lastTake = instance.clock.monotonic } }
+  }
 
   /// - Parameter head: where the log stands; nil where it could not be read.
   init(_ instance: Instance, token: String, _ opening: Opening, head: Int?) {
@@ -43,7 +45,8 @@ final class EventStream: EventSource {
   /// Whether `take` has bytes that no event announces: a heartbeat, an end.
   var hasSomething: Bool { !pending.isEmpty || isOver }
 
-  var isPushed: Bool { isLive }
+  /// The end goes behind what waits unread, however a reader that took nothing comes to it.
+  var isPushed: Bool { isLive || isOver }
 
   func take() -> [UInt8]? {
     lastTake = instance.clock.monotonic
@@ -178,8 +181,11 @@ final class EventStream: EventSource {
     defer { self.position = position }
     try judgeAge(position)
     if isOver { return false }
-    let events = try instance.events(after: position, limit: 500)
+    // A replay is read as its reader takes it, never piled up (EV16.4).
+    let most = isLive ? 500 : 50
+    let events = try instance.events(after: position, limit: most)
     for event in events {
+      if !isLive, pending.count >= 1 << 20 { return false }
       let frame = try instance.frame(of: event, opening, reader)
       if let frame {
         if isLive, unread + pending.count >= 4_194_304 {
@@ -191,7 +197,7 @@ final class EventStream: EventSource {
       }
       position = event.id
     }
-    if events.count == 500 { return true }
+    if events.count == most { return true }
     if !isLive {
       isLive = true
       position = max(position, try instance.head())

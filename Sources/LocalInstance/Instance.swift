@@ -178,6 +178,9 @@ public final class Instance {
   private func write(_ call: Call, _ door: Door) throws -> Reply {
     let name = door.honorsKey ? call.header("idempotency-key") : nil
     if let name, name.isEmpty || name.utf16.count > 255 {
+      // The query's keys are judged before a header's fault (ER2.1); each door judges its own, narrower set later.
+      if call.target.segments.first != "folders" { try call.credential.requireSomeType() }
+      try call.query.declare(["conflict", "version"])
       throw Refusal.invalid("Idempotency-Key", "An idempotency key has 1 to 255 characters.")
     }
     writesSinceTick += 1
@@ -228,6 +231,8 @@ public final class Instance {
   var catalogTouched = false
   /// Set by a change of the configuration, for the same reason.
   var configurationTouched = false
+  /// The hours an event is kept where `PUT /config` says nothing (EV11.1).
+  var givenRetentionHours = InstanceSettings().eventRetentionHours
   /// What `PUT /config` was given last.
   var storedConfiguration = JSONObject()
 

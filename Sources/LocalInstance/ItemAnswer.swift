@@ -118,24 +118,28 @@ extension Instance {
     try call.credential.requireSomeType()
     try call.query.declare([])
     let body = try call.object()
-    guard let list = body["ids"]?.array else { throw Refusal.invalid("ids", "ids is not a list.") }
+    guard let named = body["ids"], !named.isNull else { throw Refusal.missing("ids") }
+    guard let list = named.array else { throw Refusal.invalid("ids", "ids is not a list.") }
     if list.count > 100 {
       throw Refusal(
         400, "validation_error", "At most 100 ids.", ["cap": 100, "provided": .int(list.count)])
     }
     var include: Set<Text> = []
     if let named = body["include"] {
-      guard let entries = named.array?.compactMap(\.text), entries.allSatisfy({ $0 == "metadata" }) else {
-        throw Refusal.invalid("include", "include takes metadata.")
+      // Extensions are told with the metadata, and rows of `system.*` types as any other (I20.6).
+      let known: [Text] = ["edges", "metadata", "extensions", "system"]
+      guard let entries = named.array?.map(\.text), entries.allSatisfy({ $0.map(known.contains) ?? false }) else {
+        throw Refusal.invalid("include", "include takes edges, metadata, extensions and system.")
       }
-      include = Set(entries)
+      include = Set(entries.compactMap { $0 })
+      if include.contains("extensions") { include.insert("metadata") }
     }
     var seen: Set<Text> = []
     var rows: [ItemRow] = []
     for entry in list {
       guard let text = entry.text else { throw Refusal.invalid("ids", "ids is a list of ids.") }
-      guard seen.insert(text).inserted, let id = strictID(text), let row = try item(id),
-        call.credential.reads(row.type), !row.isTrashed
+      guard let id = strictID(text) else { throw Refusal.invalidID }
+      guard seen.insert(text).inserted, let row = try item(id), call.credential.reads(row.type), !row.isTrashed
       else { continue }
       rows.append(row)
     }
@@ -143,6 +147,10 @@ extension Instance {
     for (place, row) in rows.enumerated() {
       if place > 0 { out += ",".utf8 }
       row.appendOpen(to: &out, reader: call.credential)
+      if include.contains("edges") {
+        out += ",\"edges\":".utf8
+        try appendEdgeBlocks(of: row.id, inbound: false, call.credential, to: &out)
+      }
       out += "}".utf8
     }
     out += "]".utf8

@@ -21,9 +21,9 @@ extension Instance {
     return .json(201, .object(json))
   }
 
-  private func judgeSource(_ source: Text) throws {
+  private func judgeSource(_ source: Text, _ path: Text = "source") throws {
     guard (1...200).contains(source.utf16Count), !source.bytes.starts(with: "oauth:".utf8) else {
-      throw Refusal.invalid("source", "A source has 1 to 200 characters and does not begin with oauth:.")
+      throw Refusal.invalid(path, "A source has 1 to 200 characters and does not begin with oauth:.")
     }
   }
 
@@ -37,7 +37,7 @@ extension Instance {
       for value in values {
         guard let text = value.text else { throw Refusal.invalid("sources", "A source is a text.") }
         let source = Text(bytes: trimmed(text.bytes))
-        try judgeSource(source)
+        try judgeSource(source, "sources")
         if !sources.contains(source) { sources.append(source) }
       }
       for source in sources where !call.credential.may("keys.manage") && !call.credential.claims(source) {
@@ -76,7 +76,7 @@ extension Instance {
       }
       // A star stands for everything, or ends a pattern after a dot.
       let stem = pattern.bytes.suffix(2).elementsEqual(".*".utf8) ? Array(pattern.bytes.dropLast(2)) : pattern.bytes
-      guard pattern == "*" || (!stem.isEmpty && !stem.contains(UInt8(ascii: "*"))) else {
+      guard pattern == "*" || (!stem.isEmpty && isStem(stem, of: name)) else {
         throw Refusal.invalid(Text("\(name).\(pattern)"), "A pattern is a name, a prefix followed by .*, or *.")
       }
     }
@@ -86,9 +86,28 @@ extension Instance {
       let isWild = pattern == "*" || pattern.bytes.suffix(2).elementsEqual(".*".utf8)
       let id = isWild ? Text(bytes: pattern.bytes.dropLast() + Array("~".utf8)) : pattern
       let level = made.level(id)
-      if level > maker.level(id) { throw Refusal.scope("\(pattern):\(level.word)") }
+      if level > maker.level(id) { throw Refusal.scope(scope(pattern, level, of: name)) }
     }
     return object
+  }
+
+  /// Whether a pattern without its star can be what a family holds (K3.2, K3.9).
+  private func isStem(_ stem: [UInt8], of family: Text) -> Bool {
+    switch family.string {
+    case "type_permissions", "edge_permissions":
+      stem.allSatisfy { (0x61...0x7A).contains($0) || (0x30...0x39).contains($0) || "._-".utf8.contains($0) }
+    case "metadata_permissions": ["tags", "types", "edge_types"].contains { stem.elementsEqual($0.utf8) }
+    default: !stem.contains(UInt8(ascii: "*"))
+    }
+  }
+
+  /// A grant as a scope's word (K15.1).
+  private func scope(_ pattern: Text, _ level: Level, of family: Text) -> String {
+    switch family.string {
+    case "edge_permissions": "edge.\(pattern):\(level.word)"
+    case "metadata_permissions": pattern == "*" ? "metadata:\(level.word)" : "metadata.\(pattern):\(level.word)"
+    default: "\(pattern):\(level.word)"
+    }
   }
 
   private func keyNamed(_ call: Call) throws -> (id: EntityID, spec: JSONObject, source: Text) {

@@ -63,7 +63,9 @@ struct PropertyRules {
       faults.append(("duration", "duration is outside 0 to a century."))
     }
     for name in ["timezone", "end_timezone"] as [Text] {
-      if let zone = properties[name]?.text, !isZoneName(zone) { faults.append((name, "\(name) names no time zone.")) }
+      if let zone = properties[name]?.text, !ZoneDatabase.names(zone) {
+        faults.append((name, "\(name) names no time zone."))
+      }
     }
     return faults
   }
@@ -147,11 +149,4 @@ func base64Decoded(_ bytes: [UInt8]) -> [UInt8]? {
     }
   }
   return held == 0 ? out : nil
-}
-
-private func isZoneName(_ text: Text) -> Bool {
-  guard let first = text.bytes.first, (first | 0x20) >= 0x61, (first | 0x20) <= 0x7A else { return false }
-  return text == "UTC" || text == "GMT"
-    || text.bytes.contains(UInt8(ascii: "/"))
-      && text.bytes.allSatisfy { isAlphanumeric($0) || "/_+-".utf8.contains($0) }
 }

@@ -45,7 +45,7 @@ struct Query {
     var unknown: [JSON] = []
     for (key, _) in pairs where !keys.contains(key) && key.bytes.first != UInt8(ascii: "_") {
       if edgeTerms, edgeTerm(key) != nil { continue }
-      unknown.append(.string(key))
+      if !unknown.contains(.string(key)) { unknown.append(.string(key)) }
     }
     guard !unknown.isEmpty else { return }
     throw Refusal(

@@ -38,6 +38,11 @@ extension Instance {
     guard selectors.count == 1, let selector = selectors.first, let values = body[selector]?.array, !values.isEmpty,
       values.allSatisfy({ $0.text != nil }), (body["source"] != nil) == (selector == "source_ids")
     else { throw Refusal.invalid("", "One of links, source with source_ids, or ids.") }
+    // An id that is none is told by its own code below.
+    for (name, entries) in [(selector, selector == "ids" ? [] : values), ("source", [body["source"] ?? "-"])]
+    where entries.contains(where: { $0.text?.bytes.isEmpty ?? true }) {
+      throw Refusal.invalid(name, "An empty value finds nothing.")
+    }
     if values.count > 500 {
       throw Refusal(400, "validation_error", "At most 500 values.", ["cap": 500, "provided": .int(values.count)])
     }

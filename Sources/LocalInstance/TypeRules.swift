@@ -66,6 +66,7 @@ struct TypeRules {
     ] as [Text] {
       if let value = body[name], !value.isNull { wire[name] = value }
     }
+    if let target = wire["compatible_with"]?.text { wire["compatible_with"] = [.string(target)] }
     return wire
   }
 
@@ -73,9 +74,13 @@ struct TypeRules {
   private static func fits(_ member: Text, _ value: JSON) -> Bool {
     switch member.string {
     case "label", "description", "parent", "link_field": value.text != nil
-    case "version": value.int != nil
-    case "display_hints", "merge_policy", "version_policy": value.object != nil
-    case "roles", "compatible_with": value.array?.allSatisfy { $0.text != nil } ?? false
+    case "version": value.int.map { $0 >= 0 } ?? false
+    case "display_hints":
+      value.object.map { $0.keys.allSatisfy { ["title_field", "body_field"].contains($0) } } ?? false
+    case "merge_policy", "version_policy": value.object != nil
+    case "roles": value.array?.allSatisfy { $0.text != nil } ?? false
+    // One target may stand as a text.
+    case "compatible_with": value.text != nil || value.array?.allSatisfy { $0.text != nil } ?? false
     default: true
     }
   }

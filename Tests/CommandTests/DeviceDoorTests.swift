@@ -105,8 +105,8 @@ import TestSupport
     #expect(try await code(["items", "attach", file, scratch.at("none.png")]) == "io")
     let links = try await json(["items", "links", host])
     #expect(links["links"]?.array?.map { $0["name"] } == ["Nobody", "Host"])
-    #expect(links["links"]?.array?.map { $0["target"]?["state"] } == ["pending", "item"])
-    #expect(links["links"]?.array?.last?["target"]?["id"]?.text?.string == host)
+    // What is not asked yet is pending, be it the note's own title (D95.2).
+    #expect(links["links"]?.array?.map { $0["target"]?["state"] } == ["pending", "pending"])
     #expect(links["embeds"]?.array?.first?["text"] == "![[odd.xyz]]")
     #expect(links["embeds"]?.array?.first?["target"] == ["state": "item", "id": .string(Text(file))])
     #expect(try await json(["items", "thumbnail", host]) == ["id": .string(Text(host)), "thumbnail": .null])
@@ -117,6 +117,9 @@ import TestSupport
     #expect(fileBytes(held["path"]?.text?.string ?? "").map { String(decoding: $0, as: UTF8.self) } == "text")
     let drained = try await json(["drain"])
     #expect(drained["undelivered"] == 0 && drained["held"] == 0)
+    // The server knows no Nobody (D95.2).
+    let settled = try await json(["items", "links", host])
+    #expect(settled["links"]?.array?.map { $0["target"]?["state"] } == ["missing", "item"])
     // Another copy fetches them by the digits alone; without a server they are absent.
     let digits = String(hash.drop { $0 != ":" }.dropFirst())
     let other = ["--db", scratch.at("other.sqlite")]
@@ -130,6 +133,67 @@ import TestSupport
     #expect(fetched["hash"]?.text?.string == hash)
     #expect(fileBytes(fetched["path"]?.text?.string ?? "").map { String(decoding: $0, as: UTF8.self) } == "text")
     #expect(try await code(["blobs", "get", "sha256:zz"]) == "invalid")
+  }
+
+  @Test("D3.1 D-S31 a second opener reads beside a writer, and every write of it is refused")
+  func secondOpener() async throws {
+    try await hydrate()
+    let id = try await note("Held")
+    let follow = try program.start(["--json", "device", "follow"])
+    defer { follow.signal(SIGKILL) }
+    let end = ContinuousClock.now + .seconds(120)
+    while try await code(["forget"]) != "reading_handle" {
+      try #require(ContinuousClock.now < end && follow.status == nil, "the follow holds the store")
+    }
+    for words in [
+      ["items", "list"], ["items", "get", id], ["search", "Held"], ["queue"], ["status"], ["types", "list"],
+      ["edges", "list", id], ["items", "links", id], ["items", "bin"], ["types", "served"],
+    ] {
+      #expect(try await code(words) == nil, "\(words)")
+    }
+    #expect(try await json(["items", "get", id])["id"]?.text?.string == id)
+    for words in [
+      ["items", "create", "--type", "core.note", "--properties", "{}"], ["items", "delete", id], ["drain"],
+      ["catch-up"], ["follow"], ["pin", id], ["hydrate", "--types", "core.note", "--tier", "all"],
+    ] {
+      #expect(try await code(words) == "reading_handle", "\(words)")
+    }
+  }
+
+  @Test(
+    "D201 D-S46 an ended copy refuses what it holds, D46.2 documents have their types, and edits of edges a version")
+  func refusals() async throws {
+    try await hydrate()
+    let (one, two) = (try await note("One", "[[Two]]"), try await note("Two"))
+    let edge = try await json(["edges", "create", "--source", one, "--target", two, "--type", "references"])
+    let edgeID = try #require(edge["edge_id"]?.text?.string)
+    #expect(try await code(["edges", "update", edgeID, "--properties", #"{"p":1}"#]) == "invalid")
+    #expect(try await code(["types", "get", "nope.x"]) == "not_found")
+    #expect(try await code(["edge-types", "get", "nope"]) == "not_found")
+    for (name, type) in [("f.md", "text/markdown"), ("f.TXT", "text/plain"), ("f", "application/octet-stream")] {
+      try scratch.write(name, "words")
+      let added = try await json(["items", "add", scratch.at(name)])
+      #expect(added.array?[1]["body"]?["properties"]?["mime_type"]?.text == Text(type))
+    }
+    _ = try await json(["drain"])
+    _ = try await json(["catch-up"])
+    #expect(try await json(["edges", "list", one]).array?.isEmpty == false)
+    // Folders are made at once (Q32.2).
+    let folder = ["items", "create", "--type", "system.folder", "--properties", #"{"title":"x"}"#]
+    #expect(try await code(folder) == "invalid")
+    // A type registered on the server moves the read view.
+    let client = scratch.at("other.sqlite")
+    let declared = #"[{"id":"acme.thing","fields":{"word":{"type":"string"}}}]"#
+    _ = try await json(["hydrate", "--types", "core.note", "--tier", "all", "--db", client])
+    _ = try await json(["types", "declare", "--definitions", declared, "--db", client])
+    _ = try await json(["hydrate", "--types", "core.note,acme.thing", "--tier", "all", "--db", client])
+    #expect(try await code(["catch-up"]) == "copy_expired")
+    for words in [
+      ["items", "get", one], ["items", "get", edgeID], ["edges", "list", one], ["edges", "to", two],
+      ["items", "links", one], ["items", "attach", one, scratch.at("f.md")],
+    ] {
+      #expect(try await code(words) == "hydration_incomplete", "\(words)")
+    }
   }
 
   @Test("C25.4 the bin is paged from the server, and what is purged is gone from it")

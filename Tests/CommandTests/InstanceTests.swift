@@ -75,6 +75,18 @@ import TestSupport
     #expect(try await program.run(["instance", "stop", "--data", data]).status == 0)
   }
 
+  @Test("EV11.1 K6.1 the environment sets an instance up; a word that is no number is refused")
+  func environment() async throws {
+    var program = program
+    program.environment["RATE_LIMIT_REQUESTS"] = "many"
+    #expect(try await program.run(["--json", "instance", "run", "--data", data]).code == "invalid")
+    program.environment["RATE_LIMIT_REQUESTS"] = "3"
+    let server = try await LocalServer(data: data, program: program, port: true)
+    var codes: [String?] = []
+    for _ in 0..<4 { codes.append(try await program.run(["--json", "keys", "current"] + server.options).code) }
+    #expect(codes.contains("rate_limited"))
+  }
+
   @Test("N-S9 two commands at a stopped local instance start one, and both succeed")
   func startedOnDemand() async throws {
     async let first = program.run(["--json", "server", "--url", "local"])

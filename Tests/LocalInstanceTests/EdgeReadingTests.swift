@@ -73,6 +73,18 @@ struct EdgeReadingTests {
     #expect(bench.ids("/edges") == [new, old])
   }
 
+  @Test("E22.1 SF26.3 an item's edges of a type the key may not read are left out; the list of all refuses the type")
+  func unreadableType() throws {
+    expect(bench.edge(a, "about", b), 201)
+    let key = try bench.mint("n", edges: ["references": "read"])
+    for path in ["/items/\(a)/edges", "/items/\(b)/backrefs"] {
+      let answer = bench.send("GET", "\(path)?edge_type=about", key: key.token)
+      expect(answer, 200)
+      #expect(answer.data.isEmpty)
+    }
+    expect(bench.send("GET", "/edges?edge_type=about", key: key.token), 403, "edge_permission_denied")
+  }
+
   @Test("E-S18 pages give each edge once; limits are 1 to 500")
   func pages() {
     let made = (0..<23).map { _ in bench.edge(a, "about", bench.noteID()).id }

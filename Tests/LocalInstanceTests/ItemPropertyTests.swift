@@ -1,3 +1,4 @@
+import Glibc
 import LocalInstance
 import MarfaBase
 import Testing
@@ -7,6 +8,22 @@ struct ItemPropertyTests {
   let bench: Bench
 
   init() throws { bench = try Bench() }
+
+  @Test("T106 a zone is one the machine's database names, whatever its shape")
+  func zones() {
+    func event(_ zone: String) -> Answer { bench.create("core.event", ["title": "t", "timezone": string(zone)]) }
+    for zone in ["UTC", "Europe/Berlin", "America/Argentina/Buenos_Aires", "Etc/GMT+5"] { expect(event(zone), 201) }
+    for zone in ["", "/etc/passwd", "../x", "Europe/../UTC", "Europe//Berlin", "a b/c", "1/2"] {
+      expect(event(zone), 400, "invalid_properties")
+    }
+    guard access("/usr/share/zoneinfo/Etc/UTC", R_OK) == 0 else { return }
+    for zone in ["Nope/Zone", "Europe/Atlantis", "Europe", "zone.tab", "posix/UTC"] {
+      expect(event(zone), 400, "invalid_properties")
+    }
+    let end = bench.create("core.event", ["title": "t", "end_timezone": "Nope/Zone"])
+    expect(end, 400, "invalid_properties")
+    #expect(end.field == "end_timezone")
+  }
 
   @Test("I-S35 bodies of every kind of text are read back unchanged")
   func verbatim() {

@@ -78,6 +78,22 @@ struct ItemUpdateTests {
     #expect(bench.send("GET", "/search?q=quicksilver").ids == [id])
   }
 
+  @Test("I19.1 a bulk read refuses ids that are none, and what it cannot include; it includes edges")
+  func bulkReadFaults() {
+    let (a, b) = (bench.noteID("a"), bench.noteID("b"))
+    expect(bench.edge(a, "about", b), 201)
+    expect(bench.send("POST", "/items/bulk-get", ["ids": ["x"]]), 400, "invalid_id")
+    let missing = bench.send("POST", "/items/bulk-get", [:])
+    expect(missing, 400, "missing_required_field")
+    #expect(missing.details?["field"] == "ids")
+    expect(bench.send("POST", "/items/bulk-get", ["ids": [string(a)], "include": ["all"]]), 400, "validation_error")
+    for name in ["edges", "extensions", "system"] as [JSON] {
+      let answer = bench.send("POST", "/items/bulk-get", ["ids": [string(a)], "include": [name]])
+      expect(answer, 200)
+      #expect((answer.json["items"]?.array?.first?["edges"]?["about"] != nil) == (name == "edges"))
+    }
+  }
+
   @Test("I-S60 a bulk read answers the real ones once each, in order, and nothing else")
   func bulkRead() throws {
     let (a, b, binned) = (bench.noteID("a"), bench.noteID("b"), bench.noteID("c"))

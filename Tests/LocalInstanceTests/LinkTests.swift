@@ -23,6 +23,16 @@ struct LinkTests {
     bench.create(type, ["slug": slug, "body": "b"], more)
   }
 
+  @Test("SF25 a lookup by an empty value is refused")
+  func emptyLookups() {
+    for body in [
+      ["type": "core.note", "source": "local", "source_ids": [""]],
+      ["type": "core.note", "source": "", "source_ids": ["x"]],
+    ] as [JSON] {
+      expect(bench.send("POST", "/items/lookup", body), 400, "validation_error")
+    }
+  }
+
   @Test("I-S153 a held link is refused on every door, freed when cleared or moved, and kept off a keep-both copy")
   func links() {
     let first = page("one")

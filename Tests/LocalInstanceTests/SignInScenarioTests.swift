@@ -180,7 +180,7 @@ struct SignInScenarioTests {
       (["type_permissions": ["core.*": "read"]], "core.note:read"),
       (["type_permissions": ["core.*": "write", "core.note": "none"]], "core.file.*:write"),
       (["type_permissions": ["core.file.*": "write"]], "core.file.*:write"),
-      (["edge_permissions": ["*": "write"]], "about:write"),
+      (["edge_permissions": ["*": "write"]], "edge.about:write"),
     ] as [(JSON, String)] {
       let refused = post(body, key: maker)
       expect(refused, 403, "forbidden")
@@ -221,6 +221,25 @@ struct SignInScenarioTests {
     expect(level, 400, "validation_error")
     #expect(level.path == "type_permissions.core.note")
     expect(post(["label": "x"], key: bench.mint()), 403, "forbidden")
+  }
+
+  @Test("K5.4 K3.2 K3.9 a pattern no family can hold and a claim no key can have are refused at their path")
+  func badFamilies() {
+    for (body, path) in [
+      (["type_permissions": ["Bad Pattern": "read"]], "type_permissions.Bad Pattern"),
+      (["edge_permissions": ["Über": "read"]], "edge_permissions.Über"),
+      (["metadata_permissions": ["zz": "read"]], "metadata_permissions.zz"), (["sources": ["oauth:y"]], "sources"),
+      (["sources": [""]], "sources"),
+    ] as [(JSON, String)] {
+      let refused = post(body)
+      expect(refused, 400, "validation_error")
+      #expect(refused.path == path)
+    }
+    let fits: JSON = [
+      "type_permissions": ["core.*": "read", "acme.my-type_2": "write"], "edge_permissions": ["part-of": "read"],
+      "metadata_permissions": ["tags": "write", "edge_types": "write"],
+    ]
+    expect(post(fits), 201)
   }
 
   @Test("K-S9 sources: taken, an app's, too many, cleaned")

@@ -438,6 +438,31 @@ struct StreamScenarioTests {
     #expect(live.frames().map(\.itemID) == [note])
   }
 
+  @Test("EV16.4 a replay of large notes is not piled up for a reader that takes nothing, who is ended after 30 s")
+  func pile() throws {
+    let body = String(repeating: "x", count: 90_000)
+    for place in 0..<60 { _ = bench.noteID("\(place) \(body)") }
+    let stuck = bench.stream(after: "0")
+    let first = stuck.source?.take() ?? []
+    #expect(first.count > 1 << 20 && first.count < 2 << 20)
+    stuck.source?.unread = first.count
+    bench.clock.advance(seconds: 20)
+    // A byte taken is a sign of life.
+    stuck.source?.unread = first.count - 1
+    bench.clock.advance(seconds: 20)
+    bench.instance.tick()
+    #expect(stuck.source?.isPushed == false)
+    bench.clock.advance(seconds: 11)
+    bench.instance.tick()
+    // Its end goes behind what waits unread.
+    #expect(stuck.source?.isPushed == true)
+    let end = stuck.frames()
+    #expect(end.map(\.kind) == ["stream_incomplete"])
+    #expect(end.first?.data.string("reason") == "reader_behind")
+    let patient = bench.stream(after: "0")
+    #expect(patient.frames().count { $0.kind == "item.created" } == 60)
+  }
+
   @Test("EV-S41 a reader with 4 MiB unread, or one that takes nothing in a catch-up, is ended as behind")
   func behind() throws {
     let live = bench.live()

@@ -111,6 +111,20 @@ struct TypeRegistryTests {
     #expect(read("acme.deal").json == first.json["type"])
   }
 
+  @Test("T5.6 T13.2 a version below 0 and a hint of another name are refused; one compatible type may stand as a text")
+  func members() {
+    let field: JSON = ["body": ["type": "string", "required": true]]
+    let low = register(fields("user.low", field, ["version": -1]))
+    expect(low, 400, "invalid_schema")
+    #expect(low.field == "version")
+    let hint = register(fields("user.hint", field, ["display_hints": ["zz": "body"]]))
+    expect(hint, 400, "invalid_schema")
+    #expect(hint.field == "display_hints")
+    let made = register(fields("user.one", field, ["compatible_with": "core.note"]))
+    expect(made, 201)
+    #expect(made.json["type"]?["compatible_with"] == ["core.note"])
+  }
+
   @Test("T-S9 names of an item's own members shadow it; names JavaScript knows are ordinary")
   func shadowing() {
     expect(register(fields("acme.held", [:])), 201)

@@ -503,6 +503,46 @@ import TestSupport
 }
 
 @Suite("How a catch-up ends") struct CatchUpEndScenarios {
+  @Test("D52.4 D201.3 a row that does not say whether it is listed ends the copy; what came before it is kept")
+  func unproven() throws {
+    for listed in [nil, "true", 1, .null] as [JSON?] {
+      let bench = try CopyBench()
+      let note = try bench.note("Note")
+      try bench.fill()
+      _ = StreamScript(
+        bench,
+        [
+          .frames(
+            try bench.stream([
+              bench.event(at: "100", note, version: 2, title: "Two"),
+              bench.event(at: "101", note, version: 3, title: "Three", listed: listed),
+            ]))
+        ])
+      let refusal = bench.refusal { try bench.copy.catchUp() }
+      #expect(refusal?.code == .copyExpired && refusal?.reason == "read_view_invalid")
+      #expect(try bench.copy.hydration() == .expired)
+      #expect(try bench.copy.status().eventCursor == nil)
+      #expect(try bench.copy.item(note)?.properties["title"]?.text == "Two")
+    }
+  }
+
+  @Test("EV9.3 the oldest position kept may be a number")
+  func tooOldByNumber() throws {
+    let bench = try CopyBench()
+    _ = try bench.note("Note")
+    try bench.fill()
+    _ = StreamScript(
+      bench,
+      [
+        .frames([
+          try bench.marker("stream_cursor", "1000"),
+          bench.frame("catchup_too_old", ["event_type": "catchup_too_old", "min_retained_id": 500, "requested": "1"]),
+        ])
+      ])
+    let refusal = bench.refusal { try bench.copy.catchUp() }
+    #expect(refusal?.reason == "catchup_too_old" && refusal?.message.contains("500") == true)
+  }
+
   @Test("D-S82 a log that let the cursor go leaves the copy stale; nothing is asked twice, and a fill mends it")
   func tooOld() throws {
     let bench = try CopyBench()

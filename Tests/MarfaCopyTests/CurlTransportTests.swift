@@ -71,6 +71,32 @@ private func seconds(_ count: Double) -> UInt64 { UInt64(count * 1e9) }
     }
   }
 
+  @Test("Q28.2 a write whose kept connection breaks under it goes out once, and the next opens another")
+  func onceOnly() throws {
+    let seen = Mutex<[String]>([])
+    let server = SocketServer { connection in
+      // The second request of a connection is read, and the connection dropped.
+      for place in 0..<2 {
+        guard let request = connection.request() else { return }
+        seen.withLock { $0.append(String(request.head.split(separator: " ")[1])) }
+        if place == 0 { connection.send(answer("200 OK", "x")) }
+      }
+    }
+    defer { server.stop() }
+    let transport = CurlTransport()
+    func post(_ path: String) throws -> Int {
+      try transport.send(
+        HTTPRequest(
+          method: "POST", url: server.url(path), headers: [HTTPHeader("Idempotency-Key", "k")], body: .bytes([1, 2])),
+        stop: StopFlag()
+      ).status
+    }
+    #expect(try post("/1") == 200)
+    #expect(throws: TransportError.self) { try post("/2") }
+    #expect(try post("/3") == 200)
+    #expect(seen.withLock { $0 } == ["/1", "/2", "/3"])
+  }
+
   @Test("many in flight: at most 16 on the wire, each under its tag, and more may start between answers")
   func manyInFlight() throws {
     let now = Atomic<Int>(0)

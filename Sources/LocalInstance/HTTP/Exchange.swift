@@ -112,6 +112,7 @@ final class StreamFeed {
     let count = min(room, buffer.count - taken)
     buffer.withUnsafeBytes { UnsafeMutableRawPointer(out).copyMemory(from: $0.baseAddress! + taken, byteCount: count) }
     taken += count
+    source.unread = buffer.count - taken
     if taken > 1 << 20 {
       buffer.removeFirst(taken)
       taken = 0

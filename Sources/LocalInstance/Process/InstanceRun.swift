@@ -129,6 +129,7 @@ extension InstanceHome {
         let instance = try Instance(
           database: database, blobs: try DirectoryBlobs(home.blobs), clock: clock, ids: ids, ownerKey: key)
         instance.settings = settings
+        instance.givenRetentionHours = settings.eventRetentionHours
         instance.signInPolicy = signIn
         // What PUT /config was given stands above what the command was given.
         try instance.loadConfiguration()

@@ -9,6 +9,16 @@ package enum MIMETypes {
     return table[PathBytes(bytes: lower)]
   }
 
+  /// The type of a file a person adds as one: documents among them, which are notes to a folder (D46.2).
+  package static func added(_ name: PathBytes) -> String? {
+    if let type = type(of: name) { return type }
+    switch DocumentKind(name: name) {
+    case .markdown: return "text/markdown"
+    case .text: return "text/plain"
+    case nil: return nil
+    }
+  }
+
   /// For bytes whose name says nothing.
   package static let fallback = "application/octet-stream"
 

@@ -175,7 +175,10 @@ extension WorkingCopy {
       try store.transaction { try store.set(.eventCursor, oldest) }
       throw MarfaError(.streamIncomplete, "sabotaged")
     case "catchup_too_old":
-      throw try goStale(minimum: try ServerConnection.data(event)["min_retained_id"]?.text ?? "a later position")
+      // A text or a number (EV9.3).
+      let oldest = try ServerConnection.data(event)["min_retained_id"]
+      let minimum = oldest?.text ?? oldest?.number.map { Text($0.literal) }
+      throw try goStale(minimum: minimum ?? "a later position")
     case "cursor_ahead":
       let data = try ServerConnection.data(event)
       throw try expire(

@@ -55,13 +55,22 @@ final class EventTaker {
   /// - Parameter stops: whether a stop ends it between transactions; events that came before one are taken all the same.
   func take(_ events: [ServerEvent], stops: Bool = true) throws(MarfaError) -> [CopyChange] {
     var frames: [(event: ServerEvent, id: Text, data: JSON)] = []
+    var isUnproven = false
     for event in events {
       guard let id = event.id else { continue }
       guard Certificate.position(id) != nil else {
         failure = MarfaError(.decoding, "an event of the stream has the id \(id), which is no position")
         break
       }
-      do throws(MarfaError) { frames.append((event, id, try ServerConnection.data(event))) } catch {
+      do throws(MarfaError) {
+        let data = try ServerConnection.data(event)
+        // It would end the copy amid a transaction, which would take the end back (D52.4).
+        if EventTaker.carriesRow(event.name), data["listed"]?.bool == nil {
+          isUnproven = true
+          break
+        }
+        frames.append((event, id, data))
+      } catch {
         failure = error
         break
       }
@@ -108,7 +117,15 @@ final class EventTaker {
       edgesRead = [:]
       told += changes
     }
+    if isUnproven { failure = try copy.invalidProof("a row does not say whether it is listed") }
     return told
+  }
+
+  /// Whether an event tells a whole row.
+  private static func carriesRow(_ name: Text) -> Bool {
+    [
+      "item.created", "item.updated", "item.state_changed", "item.deleted", "item.restored", "metadata.changed",
+    ].contains(name)
   }
 
   /// Moves the cursor to a live marker's position (D17.5).
@@ -176,9 +193,8 @@ final class EventTaker {
   // MARK: - Applying
 
   private func apply(_ name: Text, _ data: JSON) throws(MarfaError) -> Taken {
+    if EventTaker.carriesRow(name) { return try applyItem(data) }
     switch name.string {
-    case "item.created", "item.updated", "item.state_changed", "item.deleted", "item.restored", "metadata.changed":
-      return try applyItem(data)
     case "item.purged": return try applyPurge(data)
     case "edge.created", "edge.updated": return try applyEdge(data)
     case "edge.deleted": return try applyEdgeDelete(data)

@@ -53,6 +53,13 @@ extension WorkingCopy {
     return try edges(to: target)
   }
 
+  /// The links and embeds of a held item's body and what each names, by the copy alone (D97.1).
+  /// - Throws: `hydration_incomplete` unless the copy is whole, or was never filled; `not_held`.
+  package func readLinks(in item: EntityID) throws(MarfaError) -> BodyLinks {
+    try requireEdges()
+    return try bodies.links(in: item)
+  }
+
   func requireEdges() throws(MarfaError) {
     if try hydration() != .never { try requireComplete() }
   }

@@ -29,6 +29,8 @@ extension WorkingCopy {
   ) throws(MarfaError) -> AddedFile {
     try requireWriter()
     guard let held = try item(host), !held.isTrashed else {
+      // It may be a row that has not come yet (D4).
+      if try hydration() != .never { try requireComplete() }
       throw MarfaError(.notFound, "the copy holds no item \(host) to attach to")
     }
     return try store.transaction {
@@ -54,7 +56,7 @@ extension WorkingCopy {
     _ file: any ReadableFile, _ name: PathBytes, _ title: Text, _ type: Text?, _ tier: Text?, _ mimeType: Text?,
     tags: [Text]
   ) throws(MarfaError) -> AddedFile {
-    let mime = mimeType?.string ?? MIMETypes.type(of: name) ?? MIMETypes.fallback
+    let mime = mimeType?.string ?? MIMETypes.added(name) ?? MIMETypes.fallback
     let upload = try queue.upload(file: file, mimeType: Text(mime))
     guard let hash = upload.blob else { throw MarfaError(.bytesAbsent, "the bytes of \(name) were not kept") }
     let type = type ?? WorkingCopy.fileType(ofMIME: mime)

@@ -14,6 +14,7 @@ extension WriteQueue {
       let standing = try self.standing()
       let catalog = try store.catalog()
       guard let type = catalog.type(draft.type) else { throw unknown(draft.type) }
+      try refuseServed(draft.type)
       if let id = draft.id, !id.isVersion7 {
         throw MarfaError.validation("the id \(id) is no UUID of version 7", code: "invalid_id")
       }
@@ -351,7 +352,14 @@ extension WriteQueue {
       if standing == .filling || standing == .stale { throw incomplete() }
       throw MarfaError(.notHeld, "the copy holds no item \(id)")
     }
+    try refuseServed(row.type)
     return row
+  }
+
+  /// Folders and views are made and changed at the server at once, or not at all (Q32.2).
+  private func refuseServed(_ type: Text) throws(MarfaError) {
+    guard type.bytes.starts(with: "system.".utf8) else { return }
+    throw MarfaError(.invalid, "a \(type) is made and changed on the server at once; no write of one is queued")
   }
 }
 

@@ -47,6 +47,8 @@ final class CurlTransfer {
   private var list: UnsafeMutablePointer<curl_slist>?
   private var upload: UploadFile?
   private var localSocket: LocalSocket?
+  /// How often it went out.
+  private var sendings = 0
   private var startedAt: UInt64 = 0
   /// When bytes last went out, the answer began, and bytes last came in, on CLOCK_BOOTTIME.
   private var lastSent: UInt64 = 0
@@ -163,6 +165,8 @@ final class CurlTransfer {
     route(address)
     guard setHeaders(), setBody() else { return false }
     let this = Unmanaged.passUnretained(self).toOpaque()
+    _ = marfa_curl_set_pointer(easy, CURLOPT_PREREQDATA, this)
+    _ = marfa_curl_set_before_request(easy) { context, _, _, _, _ in CurlTransfer.of(context).judgeSending() }
     _ = marfa_curl_set_callback(easy, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
       CurlTransfer.of(context).takeHeader(UnsafeRawBufferPointer(start: bytes, count: size * count))
     }
@@ -192,11 +196,8 @@ final class CurlTransfer {
     guard address.isLocalInstance else { return }
     // libcurl keys the connection by this text; where it leads is written, and its peer judged, below.
     set(CURLOPT_UNIX_SOCKET_PATH, "/marfa-local-instance")
-    let this = Unmanaged.passUnretained(self).toOpaque()
-    _ = marfa_curl_set_pointer(easy, CURLOPT_OPENSOCKETDATA, this)
+    _ = marfa_curl_set_pointer(easy, CURLOPT_OPENSOCKETDATA, Unmanaged.passUnretained(self).toOpaque())
     _ = marfa_curl_set_open_socket(easy) { context, _, address in CurlTransfer.of(context).openLocalSocket(address) }
-    _ = marfa_curl_set_pointer(easy, CURLOPT_PREREQDATA, this)
-    _ = marfa_curl_set_before_request(easy) { context, _, _, _, _ in CurlTransfer.of(context).judgeLocalSocket() }
   }
 
   private static var environmentNamesProxy: Bool {
@@ -218,10 +219,24 @@ final class CurlTransfer {
     }
   }
 
-  private func judgeLocalSocket() -> Int32 {
+  /// Asked each time the request is about to go out.
+  private func judgeSending() -> Int32 {
+    sendings += 1
+    if sendings > 1, goesOutOnce {
+      failure = .unreachable("the connection broke before an answer came")
+      return CURL_PREREQFUNC_ABORT
+    }
     guard let reason = localSocket?.refusal() else { return CURL_PREREQFUNC_OK }
     failure = reason
     return CURL_PREREQFUNC_ABORT
+  }
+
+  /// A write of the queue is sent again by the queue alone, when it says so (Q28.2): libcurl would send it a second time
+  /// where a kept connection broke under it.
+  private var goesOutOnce: Bool {
+    request.headers.contains { header in
+      header.name.utf8.map { $0 | 0x20 }.elementsEqual("idempotency-key".utf8.map { $0 | 0x20 })
+    }
   }
 
   private func setHeaders() -> Bool {

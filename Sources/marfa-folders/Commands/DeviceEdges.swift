@@ -21,7 +21,7 @@ func deviceEdges() -> Command {
       Command(
         name: "update", summary: "queue a change of an edge",
         options: [
-          properties, Option("version", .number("N"), "The version it is based on; the one held where not given."),
+          properties, Option("version", .number("N"), "The version it is based on."),
           Option("source", .text("ID"), "Where it begins now."), Option("target", .text("ID"), "Where it ends now."),
         ], arguments: [Argument("ID", "The edge.")], run: updateEdge),
       Command(
@@ -46,13 +46,13 @@ private func edgeLine(_ edge: Edge) -> String {
 
 @Sendable private func edgesFrom(_ invocation: Invocation) throws(MarfaError) -> Int32 {
   let id = try id(invocation)
-  let edges = try DeviceStore(invocation).use { (copy) throws(MarfaError) in try copy.edges(from: id) }
+  let edges = try DeviceStore(invocation).use { (copy) throws(MarfaError) in try copy.readEdges(from: id) }
   return answer(edges, invocation)
 }
 
 @Sendable private func edgesTo(_ invocation: Invocation) throws(MarfaError) -> Int32 {
   let id = try id(invocation)
-  let edges = try DeviceStore(invocation).use { (copy) throws(MarfaError) in try copy.edges(to: id) }
+  let edges = try DeviceStore(invocation).use { (copy) throws(MarfaError) in try copy.readEdges(to: id) }
   return answer(edges, invocation)
 }
 
@@ -78,12 +78,15 @@ private func answer(_ edges: [Edge], _ invocation: Invocation) -> Int32 {
 @Sendable private func updateEdge(_ invocation: Invocation) throws(MarfaError) -> Int32 {
   let id = try id(invocation)
   let properties = try object(invocation, "properties")
+  guard let version = invocation.number("version") else {
+    throw MarfaError(.invalid, "'edges update' needs --version, the version the edit is based on")
+  }
   let source = try marfa_folders.id(invocation, option: "source")
   let target = try marfa_folders.id(invocation, option: "target")
   let write = try DeviceStore(invocation).use { (copy) throws(MarfaError) -> QueuedWrite? in
-    guard let edge = try copy.edge(id) else { throw MarfaError(.notHeld, "the copy does not hold the edge \(id)") }
+    guard try copy.edge(id) != nil else { throw MarfaError(.notHeld, "the copy does not hold the edge \(id)") }
     return try copy.queue.updateEdge(
-      id, version: invocation.number("version") ?? edge.version, properties: properties, source: source,
+      id, version: version, properties: properties, source: source,
       target: target)
   }
   guard let write else {

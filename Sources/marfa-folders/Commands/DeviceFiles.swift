@@ -122,21 +122,35 @@ private func answer(_ writes: [QueuedWrite], _ invocation: Invocation) -> Int32 
 
 @Sendable private func links(_ invocation: Invocation) throws(MarfaError) -> Int32 {
   let id = try id(invocation)
-  let found = try DeviceStore(invocation).use { (copy) throws(MarfaError) in
-    try BodyNames(copy, item: id)
-  }
-  func line(_ name: BodyNames.Name) -> String {
-    switch name.target {
-    case .item(let id): "\(name.text) -> \(id)"
-    case .pending: "\(name.text) pending"
-    case .ambiguous: "\(name.text) ambiguous"
-    }
-  }
+  let found = try DeviceStore(invocation).use { (copy) throws(MarfaError) in try copy.readLinks(in: id) }
   if found.links.isEmpty, found.embeds.isEmpty { invocation.program.output.note("The body names nothing.") }
   invocation.program.output.answer(
-    ["links": .array(found.links.map(\.json)), "embeds": .array(found.embeds.map(\.json))],
-    (found.links + found.embeds).map(line))
+    ["links": .array(found.links.map(nameJSON)), "embeds": .array(found.embeds.map(nameJSON))],
+    (found.links + found.embeds).map(nameLine))
   return 0
+}
+
+/// A link or an embed (C26.8).
+private func nameJSON(_ name: BodyName) -> JSON {
+  let target: JSON =
+    switch name.target {
+    case .item(let id): ["state": "item", "id": .string(id.text)]
+    case .pending: ["state": "pending"]
+    case .missing: ["state": "missing"]
+    case .ambiguous: ["state": "ambiguous"]
+    case .refused(let reason): ["state": "refused", "reason": .string(Text(reason))]
+    }
+  return ["text": .string(name.text), "name": .string(name.name), "target": target]
+}
+
+private func nameLine(_ name: BodyName) -> String {
+  switch name.target {
+  case .item(let id): "\(name.text) -> \(id)"
+  case .pending: "\(name.text) pending"
+  case .missing: "\(name.text) missing"
+  case .ambiguous: "\(name.text) ambiguous"
+  case .refused(let reason): "\(name.text) refused: \(reason)"
+  }
 }
 
 @Sendable private func embed(_ invocation: Invocation) throws(MarfaError) -> Int32 {
@@ -182,7 +196,7 @@ private func writeFile(_ bytes: [UInt8], to path: PathBytes, in files: any FileS
 @Sendable private func putBlob(_ invocation: Invocation) throws(MarfaError) -> Int32 {
   let write = try DeviceStore(invocation).use { (copy) throws(MarfaError) -> QueuedWrite in
     let (file, name) = try openFile(invocation, 0, copy.context)
-    let type = invocation.value("mime-type") ?? Text(MIMETypes.type(of: name) ?? MIMETypes.fallback)
+    let type = invocation.value("mime-type") ?? Text(MIMETypes.added(name) ?? MIMETypes.fallback)
     return try copy.queue.upload(file: file, mimeType: type)
   }
   return marfa_folders.answer(write, invocation)

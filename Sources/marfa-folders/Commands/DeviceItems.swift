@@ -104,7 +104,12 @@ func answer(_ write: QueuedWrite, _ invocation: Invocation) -> Int32 {
 
 @Sendable private func get(_ invocation: Invocation) throws(MarfaError) -> Int32 {
   let id = try id(invocation)
-  guard let item = try DeviceStore(invocation).use({ (copy) throws(MarfaError) in try copy.item(id) }) else {
+  // What an ended copy or an unfinished fill cannot tell is refused (D4.1); a row of the bin is shown as such.
+  let held = try DeviceStore(invocation).use { (copy) throws(MarfaError) -> Item? in
+    if let item = try copy.get(id) { return item }
+    return try copy.item(id)
+  }
+  guard let item = held else {
     throw MarfaError(.notHeld, "the copy does not hold the item \(id)")
   }
   invocation.program.output.answer(

@@ -80,7 +80,7 @@ private func sorted<Value>(_ values: [Text: Value]) -> [Value] {
 @Sendable private func getType(_ invocation: Invocation) throws(MarfaError) -> Int32 {
   let id = invocation.argument(0) ?? ""
   guard let type = try catalog(invocation).type(id) else {
-    throw MarfaError(.unknownType, "the copy knows no type '\(id)'")
+    throw MarfaError(.notFound, "the copy knows no type '\(id)'")
   }
   invocation.program.output.answer(
     json(type), ["\(type.id)  \(type.label)"] + type.fields.map { "  \($0.name): \($0.kind)" })
@@ -103,7 +103,7 @@ private func sorted<Value>(_ values: [Text: Value]) -> [Value] {
 @Sendable private func getEdgeType(_ invocation: Invocation) throws(MarfaError) -> Int32 {
   let id = invocation.argument(0) ?? ""
   guard let type = try catalog(invocation).edgeTypes[id] else {
-    throw MarfaError(.unknownType, "the copy knows no edge type '\(id)'")
+    throw MarfaError(.notFound, "the copy knows no edge type '\(id)'")
   }
   invocation.program.output.answer(json(type), ["\(type.id)  \(type.label)  \(type.cardinality.rawValue)"])
   return 0

@@ -162,6 +162,25 @@ private func pairs(_ invocation: Invocation, _ option: String) throws(MarfaError
   return 0
 }
 
+/// What the environment sets an instance up to do (EV11.1, EV18.1, B2.5, K6.1, ER4.2).
+private func environmentSettings(_ program: Program) throws(MarfaError) -> InstanceSettings {
+  func number(_ name: Text) throws(MarfaError) -> Int? {
+    guard let text = program.variable(name), !Terminal.trimmed(text).isEmpty else { return nil }
+    guard let value = Int(Terminal.trimmed(text).string), value >= 0 else {
+      throw MarfaError(.invalid, "\(name) takes a whole number of at least 0, not '\(text)'")
+    }
+    return value
+  }
+  var settings = InstanceSettings()
+  if let viewers = try number("MARFA_SSE_MAX_VIEWERS") { settings.maximumViewers = viewers }
+  if let reserve = try number("MARFA_DISK_RESERVE_BYTES") { settings.diskReserve = reserve }
+  if let hours = try number("MARFA_EVENT_LOG_RETENTION_HOURS") { settings.eventRetentionHours = min(hours, 876_000) }
+  // No limit stands unless one is set (K6.4).
+  if let requests = try number("RATE_LIMIT_REQUESTS"), requests > 0 { settings.requestsPerMinute = requests }
+  if let budget = try number("SQLITE_BUSY_BUDGET_MS") { settings.busyBudget = min(budget, 600_000) }
+  return settings
+}
+
 @Sendable private func runInstance(_ invocation: Invocation) throws(MarfaError) -> Int32 {
   let program = invocation.program
   let home = try home(invocation)
@@ -170,6 +189,7 @@ private func pairs(_ invocation: Invocation, _ option: String) throws(MarfaError
   options.socket = invocation.value("socket").map { program.absolute(PathBytes($0)) }
   options.allowPublic = invocation.has("allow-public")
   let context = program.context()
+  let settings = try environmentSettings(program)
   if let seconds = invocation.number("idle-exit"), seconds > 0 {
     // The server's own waits are the system's, so the scale of a test is laid over the option (C27.2).
     options.idleExitSeconds = max(1, Int(context.clock.wait(milliseconds: Int64(min(seconds, 1 << 40)) * 1000) / 1000))
@@ -190,7 +210,7 @@ private func pairs(_ invocation: Invocation, _ option: String) throws(MarfaError
       if program.variable("MARFA_TEST_TIME") != nil { signIn = SignInPolicy() }
     #endif
     answered = try home.run(
-      options, signIn: signIn, stop: program.stop, clock: context.clock, ids: context.ids
+      options, settings: settings, signIn: signIn, stop: program.stop, clock: context.clock, ids: context.ids
     ) { ready in
       if program.output.json {
         program.output.record([

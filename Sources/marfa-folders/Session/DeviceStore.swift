@@ -61,9 +61,17 @@ struct DeviceStore {
     }
     // Nothing is made at the path where the server is missing (C25.1).
     let endpoint = try server()
-    let open = try OpenStore.open(
-      path: path, context: session.context, role: reads || self.reads ? .reader : .writer, endpoint: endpoint,
-      credentials: session.renewing, stop: session.program.stop, looks: true)
+    func opened(_ role: WorkingCopy.Role) throws(MarfaError) -> OpenStore {
+      try OpenStore.open(
+        path: path, context: session.context, role: role, endpoint: endpoint, credentials: session.renewing,
+        stop: session.program.stop, looks: true)
+    }
+    let open: OpenStore
+    do throws(MarfaError) { open = try opened(reads || self.reads ? .reader : .writer) } catch {
+      // A second opener reads, and is refused what it may not do when it does that (D3.1, D3.2).
+      guard error.code == .readingHandle else { throw error }
+      open = try opened(.reader)
+    }
     // What a folder's files were agreed on is kept though its copy moves on by this door (N6.2).
     if open.copy.role == .writer, path.name == storeName, path.parent.name == stateDirectoryName {
       do { try FolderStore(open.copy.database, writer: true).keepPassedRows(of: open.copy) } catch {
