@@ -19,7 +19,9 @@ extension FolderEngine {
     let landing = landing(in: root)
     // What takes a file away is forgotten once that is on the disk (X15.6).
     let removed = try records.filter { try settle($0, landing, root) }
-    for file in try store.displaced() { try settle(file, landing) }
+    for file in try store.displaced() {
+      if let told = try settle(file, landing) { savedBeside.append(told) }
+    }
     do throws(LandingFailure) { try landing.syncDirectories() } catch { return }
     if !removed.isEmpty { try commit { for record in removed { try store.forgetLanding(at: record.path) } } }
   }
@@ -106,7 +108,6 @@ extension FolderEngine {
   }
 
   /// Looks at a displaced file again (P1.4). Answers what to tell of it.
-  @discardableResult
   func settle(_ file: DisplacedFile, _ landing: Landing) throws -> FlaggedFile? {
     let (isSettled, told) = try lookAgain(file, landing)
     if isSettled { try store.forgetDisplaced(file.temporary) }
@@ -129,7 +130,9 @@ extension FolderEngine {
               return
             }
             binding.agreed = before
-            if binding.form == .text { binding.line = before }
+            guard binding.form == .text else { return }
+            binding.line = before
+            binding.setAside = before
           }
         }
         try store.forgetDisplaced(file.temporary)

@@ -25,6 +25,8 @@ extension FolderEngine {
         pass.stamp = try copyStamp()
         var report = try pass.run()
         report.add(before)
+        report.flagged += savedBeside
+        savedBeside = []
         report.settings = try writeSettings(in: root)
         try pinBound()
         return report
@@ -73,6 +75,7 @@ extension FolderEngine {
         // The copy that is held answers, where there is one (F54.4).
         if try !copy.answers(try facts().slice) { throw error }
       }
+      try forgetPlan()
       let scanned = try scan(asksServer: true)
       if let reason = scanned.rootGone { throw MarfaError(.invalid, reason) }
       let root = try openRoot()
@@ -94,11 +97,24 @@ extension FolderEngine {
     }
   }
 
+  /// Takes back what reading a plan queued and bound: each reading, and what follows the confirmation, goes by the directory
+  /// as it then stands (F54.8). What was taken out of a file meanwhile is never sent.
+  private func forgetPlan() throws {
+    try commit {
+      let planned = Set(try store.writes().map(\.id))
+      let left = try copy.queue.takeBackUnsent(planned)
+      for write in planned.subtracting(left) { try store.unlink(write) }
+      let bound = Set(try store.writes().map(\.item))
+      for binding in try store.bindings() where !bound.contains(binding.item) { try store.unbind(binding.item) }
+    }
+  }
+
   /// Lets the first sync go (F54.6). Answers whether it waited.
   @discardableResult
   package func confirmFirstSync() throws -> Bool {
     guard try store.firstSyncWaits else { return false }
     try commit {
+      try forgetPlan()
       try store.set(.firstSync, "confirmed")
       try store.set(.plan, nil)
     }

@@ -69,6 +69,8 @@ extension PullPass {
       if !plansOnly, let place = places[item], try takeIn(row, form, at: place) { return }
       try writeNew(row, form, isLast: isLast)
     case .revive:
+      // Renamed while the scan walked, it stands here under a name no binding has: the next scan follows it (P1.4).
+      if case .missing = file, let binding, try stands(elsewhere: binding) { return }
       if try isElsewhere(row, form, binding) { return }
       var over: (path: PathBytes, hash: ContentHash)?
       if case .emptied = file, let held = binding, let reading = readings[item] {

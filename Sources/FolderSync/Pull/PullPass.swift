@@ -2,6 +2,13 @@ import Glibc
 import MarfaBase
 import MarfaCopy
 
+/// Who the files are that no binding has.
+private struct Strangers {
+  var identities: Set<StoredIdentity> = []
+  var items: Set<EntityID> = []
+  var hashes: Set<ContentHash> = []
+}
+
 /// One pull: the directory is brought in line with the copy. It scans nothing; what a person changed since the last scan
 /// is left for the next.
 final class PullPass {
@@ -20,6 +27,8 @@ final class PullPass {
   var fileNames = FileNames()
   /// Files by path as the walk found them.
   var found: [PathBytes: FileStatus]
+  /// Files no binding has, by who they are: made where a missing one is about to be written back.
+  private var strangers: Strangers?
   /// What each bound file gave when it was read.
   var readings: [EntityID: FileReading] = [:]
   var planned: [PlannedLanding] = []
@@ -140,10 +149,37 @@ final class PullPass {
       guard reading.isSettled else { return .changed }
       readings[binding.item] = reading
       if binding.hold?.flag == .emptied, reading.bytes?.allSatisfy({ $0 == 0 }) == true { return .emptied }
-      if binding.isOwn(reading.hash) { return .own }
+      if binding.isOwn(reading.hash) || binding.isLandedWhole(reading.hash) { return .own }
       return reading.hash == binding.readHash || folder.context.sabotage.breaks(.pullOverUnscannedSave)
         ? .asScanned : .changed
     }
+  }
+
+  /// Whether a missing file stands under a name no binding has: by its identity, the id it carries, or its bytes.
+  func stands(elsewhere binding: Binding) throws -> Bool {
+    let strangers = self.strangers ?? readStrangers()
+    self.strangers = strangers
+    if let identity = binding.identity, strangers.identities.contains(identity) { return true }
+    if strangers.items.contains(binding.item) { return true }
+    return binding.form != .markdown && binding.readHash.map(strangers.hashes.contains) ?? false
+  }
+
+  private func readStrangers() -> Strangers {
+    var strangers = Strangers()
+    let bound = Set(bindings.values.filter { $0.missingSince == nil }.map(\.path))
+    for (path, status) in found where !bound.contains(path) {
+      if let identity = status.identity {
+        strangers.identities.insert(StoredIdentity(identity, rootDevice: rootDevice))
+      }
+      let kind = DocumentKind(name: path)
+      guard case .read(let reading) = folder.read(path, in: root, keeping: kind != nil) else { continue }
+      strangers.hashes.insert(reading.hash)
+      guard let kind, let bytes = reading.bytes,
+        let id = Document.read(bytes, kind: kind, edges: facts.vocabulary).document?.id.id
+      else { continue }
+      strangers.items.insert(id)
+    }
+    return strangers
   }
 
   private func tellUncarried() throws {

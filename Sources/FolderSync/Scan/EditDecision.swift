@@ -155,7 +155,8 @@ package struct EditSituation {
 /// - below it and spent by an earlier edit of this file: **behind**, merged on the copy's version, because the text was
 ///   made against that edit. Where the copy has gone on since that edit landed and no pull has shown it in the file yet, it
 ///   is merged on the version the edit came to: what another device wrote after it was never before this person.
-/// - absent or above it: **behind**, merged on the copy's version.
+/// - absent or above it: **behind**, merged on the copy's version; one whose line is still to be written (P1.3) on the
+///   version its own last write came to.
 ///
 /// A file behind clears nothing and moves no own field (F7.19). Whatever the base, a file whose meaning is the last
 /// agreement's asks for nothing: formatting and the line alone are no edit (F7.28, F23.13).
@@ -262,14 +263,17 @@ private struct EditBase {
     } else {
       isCurrent = false
       isSpent = false
-      mergeLine = file.carriesFields ? nil : EditBase.unshown(binding, held)
+      mergeLine = EditBase.unshown(binding, held)
     }
   }
 
-  /// The version the file's own last edit came to, where the copy holds a later one that no pull has written into it.
+  /// The version the words of the file's own last edit stand on, where the copy holds a later one that no pull has written
+  /// into the file.
   private static func unshown(_ binding: Binding?, _ held: Int) -> Int? {
-    guard let binding, binding.linesOwed, let landed = binding.landed, landed < held else { return nil }
-    return landed
+    guard let binding, binding.linesOwed, let version = binding.standsOn ?? binding.landed, version < held else {
+      return nil
+    }
+    return version
   }
 
   /// The tags a file states: its line's, or none where the folder wrote own-field lines into it (F7.14).

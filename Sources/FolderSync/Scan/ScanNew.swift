@@ -174,7 +174,10 @@ extension ScanPass {
     binding.hold = nil
     binding.setAside = nil
     var properties = JSONObject()
-    let changed = start.showed.map { $0.body != hash } ?? (row.properties["blob_ref"]?.text != hash.text)
+    // Of a row set back to an earlier point the file's bytes are the newer ones (F39.3).
+    let isSetAside = start.setAside != nil
+    let changed =
+      isSetAside || start.showed.map { $0.body != hash } ?? (row.properties["blob_ref"]?.text != hash.text)
     // An emptied file is no upload (F36.1); it is held as it is until it holds bytes again.
     let uploads = changed && file.status.size > 0 && row.properties["blob_ref"]?.text != hash.text
     if uploads { properties["blob_ref"] = .string(hash.text) }
@@ -185,7 +188,7 @@ extension ScanPass {
     }
     let keeps = try folder.keepsPermissions(in: root)
     let agreed = start.showed?.executable ?? row.properties["executable"]?.bool ?? false
-    if keeps, file.status.isExecutable != agreed,
+    if keeps, isSetAside || file.status.isExecutable != agreed,
       file.status.isExecutable != row.properties["executable"]?.bool ?? false
     {
       properties["executable"] = .bool(file.status.isExecutable)

@@ -78,6 +78,7 @@ final class ScanPass {
     try waitForWriters()
     if mode.mayCatchUp, try namesUnheard() { throw CatchUpFirst() }
     try readBytes()
+    if mode.mayCatchUp, arrivesAsMissed() { throw CatchUpFirst() }
     try resolveOwners()
     try decideFiles()
     try flush()
@@ -168,7 +169,8 @@ final class ScanPass {
       guard let kind = DocumentKind(name: files[index].path) else { continue }
       try folder.checkStop()
       let binding = sureBinding(files[index])
-      if binding?.form == .bytes { continue }
+      // A file item's file is bytes, whatever its name (F10.7).
+      if binding?.form == .bytes || isBytes(files[index]) { continue }
       try readDocument(index, kind, binding)
     }
     // A copy of a file left unread is told from its original only once that is read too (F49.4).
@@ -196,6 +198,17 @@ final class ScanPass {
       if let version = document.version.version, version > row.version { return true }
     }
     return false
+  }
+
+  /// Whether bytes that name no item stand at a new path while a file of these bytes is gone from its own (P8.1): another
+  /// machine may have renamed it, and another program have brought the rename here.
+  private func arrivesAsMissed() -> Bool {
+    let gone = Set(
+      bindings.values.filter { $0.form != .markdown && !foundPaths.contains($0.path) }.compactMap(\.readHash))
+    guard !gone.isEmpty else { return false }
+    return files.contains { file in
+      boundPaths[file.path] == nil && file.document?.id.id == nil && file.hash.map(gone.contains) ?? false
+    }
   }
 
   private func readDocument(_ index: Int, _ kind: DocumentKind, _ binding: Binding?) throws {
@@ -298,15 +311,11 @@ final class ScanPass {
     let shown = bindings.values.filter { $0.missingSince == nil }.flatMap(\.edges).filter { $0.place == .embed }
     for edge in shown { if let binding = bindings[edge.other] { embeddedPaths.insert(binding.path) } }
 
-    let byIdentity = Set(bindings.values.filter { $0.form == .bytes }.compactMap(\.identity))
     for index in files.indices {
       let file = files[index]
-      let binding = liveByPath[file.path]
-      let isBytes = binding?.form == .bytes
-      guard isBytes || DocumentKind(name: file.path) == nil else { continue }
+      let isKnown = liveByPath[file.path]?.form == .bytes || isBytes(file)
+      guard isKnown || DocumentKind(name: file.path) == nil else { continue }
       try folder.checkStop()
-      let identity = file.status.identity.map { StoredIdentity($0, rootDevice: rootDevice) }
-      let isKnown = isBytes || identity.map(byIdentity.contains) ?? false
       guard isKnown || embeddedPaths.contains(file.path) || facts.holds(type: facts.fileType(of: file.path)) else {
         files[index].isSkipped = true
         continue
@@ -336,6 +345,15 @@ final class ScanPass {
       }
     }
   }
+
+  /// Whether a file is a file item's by its identity.
+  private func isBytes(_ file: ScanFile) -> Bool {
+    guard let identity = file.status.identity else { return false }
+    return bytesIdentities.contains(StoredIdentity(identity, rootDevice: rootDevice))
+  }
+
+  private lazy var bytesIdentities = Set(bindings.values.filter { $0.form == .bytes }.compactMap(\.identity))
+
   var embedFiles = EmbedFiles()
   var embeddedPaths: Set<PathBytes> = []
 

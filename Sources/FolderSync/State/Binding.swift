@@ -228,6 +228,9 @@ package struct Binding: Hashable, Sendable {
   /// The version the file's own last write came to, where nothing of another device's was merged into it: its lines are
   /// then all that a pull has to write (P1.3).
   package var landed: Int?
+  /// The version the words of the file's own last write stand on: the one it came to, or where it collided the one it was
+  /// made from. Until a pull has written the file, nothing later was before its person.
+  package var standsOn: Int?
   /// Whether the id and version lines are to be written: the file's own create or edit landed (F13.6, F24.1).
   package var linesOwed = false
   /// Properties its create gave the item beyond what the file says, such as a title from its name, until the file's lines
@@ -252,6 +255,12 @@ package struct Binding: Hashable, Sendable {
 
   /// Whether the file holds exactly what the folder last wrote.
   package func isOwn(_ hash: ContentHash) -> Bool { writtenHash == hash }
+
+  /// Whether these bytes are what the file's own last write said, which landed as it was: all of it is the item's, though
+  /// its lines are still to be written (P1.3).
+  package func isLandedWhole(_ hash: ContentHash) -> Bool {
+    linesOwed && landed != nil && readHash == hash && hold == nil && refusals.isEmpty && setAside == nil
+  }
 
   /// The newest line whose spending stands now: landed ones, and those of writes still under way.
   package var spentLine: Int { spent.lazy.filter { !$0.whenLanded || $0.write == nil }.map(\.line).max() ?? 0 }

@@ -9,6 +9,7 @@ extension Binding {
     if let agreed { object["agreed"] = .int(agreed) }
     if let line { object["line"] = .int(line) }
     if let landed { object["landed"] = .int(landed) }
+    if let standsOn { object["stands_on"] = .int(standsOn) }
     if let showed { object["showed"] = showed.json }
     if let ownLines { object["own"] = ownLines.json }
     if !movedAway.isEmpty { object["moved"] = movedAway.json }
@@ -54,6 +55,7 @@ extension Binding {
     agreed = one("agreed", \.int)
     line = one("line", \.int)
     landed = one("landed", \.int)
+    standsOn = one("stands_on", \.int)
     showed = one("showed") { Showed(json: $0) }
     ownLines = one("own") { OwnLines(json: $0) }
     movedAway = MovedAway(json: one("moved") { $0.object == nil ? nil : $0 })

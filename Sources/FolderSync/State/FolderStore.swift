@@ -67,6 +67,8 @@ package final class FolderStore {
     case suspect
     /// Such a store has not caught up yet: nothing is scanned before.
     case unheard
+    /// Another program brings files of other machines here (P8.1): a scan that has something to decide catches up first.
+    case mirrored
     /// The key's id and its `in-folder` grant as last read (F19.23).
     case keyID = "key_id"
     case keyGrant = "key_grant"

@@ -107,6 +107,11 @@ extension FolderEngine {
       guard let write = try copy.queue.write(mine.id) else { continue }
       switch write.verdict {
       case .accepted, .merged: try commit { try settlement.settled(write, DrainReport.Entry(write)) }
+      case .conflicted where mine.role == .edit:
+        try store.change(mine.item) { binding in
+          binding.linesOwed = true
+          binding.standsOn = write.baseVersion
+        }
       case .conflicted, .refused, .blocked, .dead, nil: break
       }
     }

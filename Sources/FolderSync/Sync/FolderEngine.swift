@@ -37,6 +37,8 @@ package final class FolderEngine {
   package var registry: Registry?
   /// The list as the last scan found it.
   var listed: [RegistryEntry]?
+  /// Files made beside for words saved while a file was written, found before a pass and told by its pull (P1.4).
+  var savedBeside: [FlaggedFile] = []
   /// The push under way as far as its first drain, for what is told of one that failed after it (F52.5).
   var begun: FolderPush?
   /// What the watch that works it remembers; nil outside one.

@@ -79,6 +79,7 @@ extension FolderEngine {
     }
     key = nil
     begun = nil
+    try rereadSettings()
     push.hydrated = try fillWhereNeeded()
     try readKeyWhereRefused()
     push.settings = try sendSettings()
@@ -101,12 +102,15 @@ extension FolderEngine {
     do {
       if let quiet, let scan = try quietScan(quiet, quick: quick) {
         push.scan = scan
+      } else if try store.fact(.mirrored) != nil {
+        throw CatchUpFirst()
       } else {
         push.scan = try scan(quick: quick, asksServer: true, isWatch: isWatch, mayCatchUp: true)
       }
     } catch is CatchUpFirst {
+      if try store.fact(.mirrored) == nil { try store.set(.mirrored, "seen") }
       // Out of reach of the server the id is none, and the version unknown (F16.1, F23.4).
-      do throws(MarfaError) { push.catchUp = try catchUp() } catch { if !error.isEnvironmental { throw error } }
+      do throws(MarfaError) { push.catchUp = try catchUp() } catch { if !error.isMetByWaiting { throw error } }
       guard try holds(try facts().slice) else {
         throw MarfaError(.hydrationIncomplete, "the copy is not filled")
       }
@@ -122,7 +126,7 @@ extension FolderEngine {
       push.catchUp = try catchUp()
       push.catchUp.hydrated = push.catchUp.hydrated ?? early
     } catch {
-      guard error.isEnvironmental else { throw error }
+      guard error.isMetByWaiting else { throw error }
       push.catchUp.failed = error
     }
     guard try holds(try facts().slice) else { return push }
@@ -154,11 +158,23 @@ extension FolderEngine {
     return push
   }
 
+  /// Settings no folder can follow may have been mended since: their row is read anew, since no pass that stops at them
+  /// would ever hear of it (F56.1).
+  private func rereadSettings() throws {
+    do { _ = try facts() } catch let error as MarfaError where error.code == .invalid {
+      guard try copy.hydration() == .complete else { throw error }
+      do throws(MarfaError) { _ = try copy.freshRead(item: folderID) } catch let failure {
+        throw failure.code == .unauthorized || failure.code == .signedOut ? failure : error
+      }
+      _ = try facts()
+    }
+  }
+
   /// A store that was restored catches up before its first scan, and scans nothing while it cannot (P3.2): of what it does
   /// not know it could make everything anew. Answers whether it has.
   private func hears(_ push: inout FolderPush) throws -> Bool {
     do throws(MarfaError) { push.catchUp = try catchUp() } catch {
-      guard error.isEnvironmental else { throw error }
+      guard error.isMetByWaiting else { throw error }
       push.catchUp.failed = error
       let found = try store.fact(.suspect)?.string ?? ""
       push.scan.flagged = [
@@ -205,7 +221,7 @@ extension FolderEngine {
     if !agreed { try requireSameInstance() }
     let report: HydrateReport
     do throws(MarfaError) { report = try copy.hydrate(slice) } catch {
-      if !error.isEnvironmental { memory?.failedToFollow = true }
+      if !error.isMetByWaiting { memory?.failedToFollow = true }
       throw Self.told(error)
     }
     if try !copy.pins(owner: Pin.settings).contains(folderID) { try copy.pin(folderID, owner: Pin.settings) }
@@ -279,7 +295,7 @@ extension FolderEngine {
       }
     } catch {
       guard Self.isFilledAgain(error) || error.code == .hydrationIncomplete || error.code == .noCursor else {
-        if !error.isEnvironmental { memory?.failedToFollow = true }
+        if !error.isMetByWaiting { memory?.failedToFollow = true }
         throw Self.told(error)
       }
       do { report.hydrated = try fill(try facts().slice) } catch { throw MarfaError(any: error) }
@@ -304,4 +320,10 @@ extension FolderEngine {
       "the first sync of \(root) waits: nothing is written or sent until it is confirmed. push says what it would do, "
         + "confirm lets it go, remove takes the folder off")
   }
+}
+
+extension MarfaError {
+  /// Whether a pass goes on without the server's news and asks again later (F40.5): besides what clears by itself, an event
+  /// stream that was silent or broke off (EV24.1).
+  package var isMetByWaiting: Bool { isEnvironmental || (code == .streamIncomplete && reason == nil) }
 }

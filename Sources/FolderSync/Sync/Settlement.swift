@@ -96,11 +96,13 @@ final class Settlement: DrainObserver {
       case .create:
         binding.linesOwed = true
         binding.landed = answered
+        binding.standsOn = answered
         binding.refusals.removeAll { $0.change == .edit }
         binding.agreed = max(binding.agreed ?? 0, version ?? 1)
       case .edit:
         binding.linesOwed = true
         binding.landed = entry.verdict == .accepted ? answered : nil
+        binding.standsOn = conflicted ? write.baseVersion : answered
         binding.refusals.removeAll { $0.change == .edit }
         for place in binding.spent.indices where binding.spent[place].write == mine.id {
           binding.spent[place].write = nil
@@ -144,6 +146,14 @@ final class Settlement: DrainObserver {
     case .end, .delete, .restore, .upload: return
     case .edge:
       if code == "edge_not_found", write.kind == .deleteEdge { return }
+      if write.kind == .createEdge, isDuplicate(entry), let edge = write.edgeID {
+        // Another machine made the same edge first (Q67.2, F11.28): what the file says is so. The edge that stands is met by
+        // the next scan, once the catch-up brought it.
+        return try store.change(mine.item) { binding in
+          binding.edges.removeAll { $0.edge == edge }
+          binding.edgesOwed = true
+        }
+      }
       if code == "edge_not_found", write.kind == .updateEdge, let edge = write.edgeID {
         let body = write.body
         guard let moved = body?["source_id"]?.text ?? body?["target_id"]?.text, let other = EntityID(moved) else {
@@ -194,7 +204,8 @@ final class Settlement: DrainObserver {
       guard isOwn else { return }
       try store.change(mine.item) { $0.refusals.append(FileRefusal(.untag(mine.detail), reason)) }
     case .state:
-      guard isOwn else { return }
+      // Another machine moved it first, there or into the bin: the catch-up brings what it is now.
+      guard isOwn, code != "invalid_transition" else { return }
       try store.change(mine.item) { $0.refusals.append(FileRefusal(.state(mine.detail), reason)) }
     }
   }

@@ -82,7 +82,7 @@ final class HeldFolder: WatchedFolder {
       outcome.reminders.append(now &+ 5_000_000_000)
     case .storageFull: outcome.fillFailed = error
     default:
-      guard error.isEnvironmental else { throw Self.lost(error, engine) }
+      guard error.isMetByWaiting else { throw Self.lost(error, engine) }
       outcome.fillFailed = error
     }
   }

@@ -103,6 +103,29 @@ extension WriteQueue {
     }
   }
 
+  // MARK: Take back
+
+  /// Takes out writes that no server has seen, the newest first, with what they laid over the rows. One that another write
+  /// waits for stays. Answers those left.
+  package func takeBackUnsent(_ ids: Set<EntityID>) throws(MarfaError) -> Set<EntityID> {
+    try queueing {
+      var left = ids
+      let entries = try table.all().sorted { $0.seq > $1.seq }
+      var waiting: [EntityID: Int] = [:]
+      for id in entries.flatMap(\.dependsOn) { waiting[id, default: 0] += 1 }
+      for write in entries where ids.contains(write.id) {
+        guard !write.sent, write.verdict == nil || write.verdict == .blocked, waiting[write.id, default: 0] == 0 else {
+          continue
+        }
+        try table.remove(write)
+        try reproject(write)
+        for id in write.dependsOn { waiting[id, default: 0] -= 1 }
+        left.remove(write.id)
+      }
+      return left
+    }
+  }
+
   // MARK: Supersede
 
   /// Takes a dead edit out, once a later edit of the row landed that says anew all it said: left, it would show its older
