@@ -98,7 +98,8 @@ final class Settlement: DrainObserver {
         binding.landed = answered
         binding.standsOn = answered
         binding.refusals.removeAll { $0.change == .edit }
-        binding.agreed = max(binding.agreed ?? 0, version ?? 1)
+        // What the create came to, not what another device has made of it since.
+        binding.agreed = max(binding.agreed ?? 0, answered ?? version ?? 1)
       case .edit:
         binding.linesOwed = true
         binding.landed = entry.verdict == .accepted ? answered : nil
