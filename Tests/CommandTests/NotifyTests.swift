@@ -98,6 +98,9 @@ import TestSupport
     try await watch.shows("\"paused\":30")
     let daemon = try NotificationDaemon(address: session.address)
     try await eventually("the notification") { daemon.shown.count == 1 }
+    // Another pass: by its end the watch has heard which notification that is.
+    try scratch.write("Notes/More.md", "# More\n")
+    try await watch.shows("\"created\":1")
     watch.signal(SIGTERM)
     #expect(try await watch.end().status == 0)
     // Nobody would answer its buttons any more.
