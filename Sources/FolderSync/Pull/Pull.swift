@@ -30,7 +30,11 @@ extension FolderEngine {
         report.settings = try writeSettings(in: root)
         try pinBound()
         return report
-      } catch is LocalCopyChanged {
+      } catch {
+        // What was taken away before it broke off is done: left as a step to settle, it would take the same bytes away again
+        // that a person puts back. Where even this fails, the next pass looks again.
+        try? pass.settleRemovals()
+        guard error is LocalCopyChanged else { throw error }
         before.add(pass.report)
         counted = pass.counted
       }
