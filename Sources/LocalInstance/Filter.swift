@@ -1,7 +1,7 @@
 import MarfaBase
 
 /// A filter expression (SF11 to SF14): conditions joined by one word.
-struct Filter {
+package struct Filter {
   enum Operator: String {
     case eq, neq, gt, gte, lt, lte, contains, starts_with, exists, not_exists
 
@@ -64,7 +64,7 @@ struct Filter {
   init() {}
 
   /// - Throws: `Refusal`, `400 validation_error` at the path `filter`.
-  init(parsing text: Text) throws {
+  package init(parsing text: Text) throws {
     func refuse(_ message: String) -> Refusal { Refusal.invalid("filter", message) }
     if trimmed(text.bytes).isEmpty { throw refuse("Filter expression cannot be empty") }
     if text.utf16Count > 2048 {
@@ -264,7 +264,7 @@ private struct FilterReader {
     let rest = bytes[(at + 1)...].prefix { $0 != 0x20 && $0 != 0x09 }
     at += 1 + rest.count
     guard rest.last == UInt8(ascii: "]"), rest.count > 1, !rest.dropLast().contains(UInt8(ascii: "]")),
-      !rest.contains(where: { (0x0A...0x0D).contains($0) })
+      !rest.contains(where: { $0 == 0x0A || $0 == 0x0D })
     else { throw refuse("An edge reference is edge[type] or backref[type]") }
     return .edge(inbound: word == "backref", type: Text(bytes: rest.dropLast()))
   }

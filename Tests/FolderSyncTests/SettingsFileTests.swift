@@ -1,4 +1,5 @@
 import MarfaBase
+import TestSupport
 import Testing
 
 @testable import FolderSync

@@ -14,6 +14,39 @@ struct RealEditorTests {
     var script: String
   }
 
+  /// nano wants a terminal: replaced, written and left by its keys, each once the screen asks for it.
+  private static func nano(_ options: String) -> String {
+    #"""
+    python3 - "$1" \#(options) <<'END'
+    import os, pty, sys
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ["TERM"] = "xterm"
+        os.execvp("nano", ["nano", "-I"] + sys.argv[2:] + [sys.argv[1]])
+    shown = b""
+    def answer(asked, keys):
+        global shown
+        while asked not in shown:
+            shown += os.read(terminal, 4096)
+        shown = b""
+        os.write(terminal, keys)
+    answer(b"Words", b"\x1br")
+    answer(b"to replace", b"Words\r")
+    answer(b"Replace with", b"Saved\r")
+    answer(b"this instance?", b"A")
+    answer(b"occurrence", b"\x0f")
+    answer(b"to Write", b"\r")
+    answer(b"Wrote", b"\x18")
+    try:
+        while os.read(terminal, 4096):
+            pass
+    except OSError:
+        pass
+    sys.exit(os.waitpid(pid, 0)[1])
+    END
+    """#
+  }
+
   static let saves: [Save] = [
     Save(
       name: "vim", program: "vim",
@@ -31,6 +64,8 @@ struct RealEditorTests {
       script:
         #"emacs -Q --batch "$1" --eval '(progn (while (search-forward "Words" nil t) (replace-match "Saved" t t)) (save-buffer))'"#
     ),
+    Save(name: "nano", program: "nano", script: nano("")),
+    Save(name: "nano-backup", program: "nano", script: nano("-B")),
     Save(name: "ed", program: "ed", script: #"printf ',s/Words/Saved/\nw\nq\n' | ed -s "$1""#),
     Save(name: "sed", program: "sed", script: #"sed -i 's/Words/Saved/' "$1""#),
     Save(name: "perl", program: "perl", script: #"perl -i -pe 's/Words/Saved/' "$1""#),
@@ -44,7 +79,7 @@ struct RealEditorTests {
     Save(name: "kate", program: nil, script: #"sed 's/Words/Saved/' "$1" > "$1.aB3dE9"; mv "$1.aB3dE9" "$1""#),
     // nano with its backup: the old bytes copied aside, then the file truncated and written in place.
     Save(
-      name: "nano", program: nil,
+      name: "nano-steps", program: nil,
       script: #"cp -p "$1" "$1~"; text=$(sed 's/Words/Saved/' "$1"); printf '%s\n' "$text" > "$1""#),
     // A temporary file linked over the name that was taken away.
     Save(

@@ -4,7 +4,7 @@ import MarfaBase
 ///
 /// A string is plain where it reads back so, else double-quoted; one with line breaks is a literal block where it can be.
 /// A value YAML cannot hold (a lone surrogate, bytes that are no UTF-8) is a `RenderFailure`.
-struct YAMLText {
+package struct YAMLText {
   /// The line ends to write.
   let lineEnding: LineEnding
 
@@ -91,7 +91,7 @@ struct YAMLText {
   func spaces(_ count: Int) -> [UInt8] { [UInt8](repeating: 0x20, count: count) }
 
   /// A value on one line.
-  static func inline(_ value: JSON, flow: Bool) throws(RenderFailure) -> [UInt8] {
+  package static func inline(_ value: JSON, flow: Bool) throws(RenderFailure) -> [UInt8] {
     switch value {
     case .null: return Array("null".utf8)
     case .bool(let value): return Array((value ? "true" : "false").utf8)
