@@ -71,7 +71,7 @@ final class PullPass {
   }
 
   func run() throws -> FolderPull {
-    for binding in try folder.store.bindings() { bindings[binding.item] = binding }
+    for binding in try folder.store.bindings() { bindings[binding.item] = try lettingGoOfMetStates(binding) }
     let matching = try folder.copy.items(matching: facts.search)
     held = Set(matching)
     try findEmbedded()
@@ -104,8 +104,28 @@ final class PullPass {
     report.unplaced = try folder.standingRefusals()
     let here = try held.union(order).union(leaving).count { try held.contains($0) || folder.copy.item($0) != nil }
     report.skipped = try max(0, folder.copy.itemCount() - here)
-    report.flagged.sort { ($0.path, $0.flag, $0.item ?? "") < ($1.path, $1.flag, $1.item ?? "") }
+    // Two edges refused with the same words are told once (C16.7).
+    report.flagged = Set(report.flagged).sorted {
+      ($0.path, $0.flag, $0.item ?? "", $0.reason) < ($1.path, $1.flag, $1.item ?? "", $1.reason)
+    }
     return report
+  }
+
+  /// A state the server refused because another machine moved the item first, there or into the bin, is refused no more
+  /// once the copy shows it so; of the server's answer alone nothing is taken for done (F9.6, F9.10).
+  private func lettingGoOfMetStates(_ binding: Binding) throws -> Binding {
+    guard !binding.refusals.isEmpty, let row = try folder.copy.item(binding.item) else { return binding }
+    var free = binding
+    free.refusals.removeAll { refusal in
+      guard case .state(let state) = refusal.change else { return false }
+      return row.state == state || row.isTrashed && refusal.reason.hasPrefix("invalid_transition:")
+    }
+    guard free.refusals != binding.refusals else { return binding }
+    if !plansOnly {
+      let kept = free
+      try folder.commit { try folder.store.change(kept.item) { $0.refusals = kept.refusals } }
+    }
+    return free
   }
 
   var removedItems: [EntityID] = []

@@ -137,9 +137,26 @@ extension PullPass {
       lines[key, default: ([], many)].targets.append(other)
     }
     return try lines.sorted { $0.key < $1.key }.map { key, line in
-      EdgeContent(
-        key: key, targets: try line.targets.map { try target($0, key, document) }, holdsMany: line.many)
+      let written = try line.targets.map { try target($0, key, document) }
+      let further = try spellings(of: Set(line.targets), key, document).filter { !written.contains($0) }
+      return EdgeContent(key: key, targets: written + further, holdsMany: line.many)
     }
+  }
+
+  /// What a file's line spells of these items: two spellings of one are one target, and both stay as typed (F11.13,
+  /// F11.15).
+  private func spellings(of items: Set<EntityID>, _ key: Text, _ document: Document?) throws -> [Text] {
+    var typed: [Text] = []
+    for line in document?.edges ?? [] where line.key == key {
+      for case .link(let link) in line.targets {
+        if EntityID(link.name).map(items.contains) ?? false {
+          typed.append(link.typed)
+        } else if case .one(let item) = try linkResolver.resolve(link), items.contains(item) {
+          typed.append(link.typed)
+        }
+      }
+    }
+    return typed
   }
 
   /// How a target is written: as typed where a typed spelling already names it (F11.15), else by its title where that

@@ -126,9 +126,13 @@ extension ScanPass {
     }
   }
 
-  /// Saves a binding, and queues the placement of a file that moved or was checked out (F19.8, F19.9).
+  /// Saves a binding, and queues the placement of a file that moved or was checked out (F19.8, F19.9). A file checked out
+  /// has its row pinned with it: what it says may take the item out of the search before any pull (F35.6).
   func record(_ binding: Binding, placing row: Item?) throws {
-    if let row { try folder.place(row.id, at: binding.path) }
+    if let row {
+      try folder.place(row.id, at: binding.path)
+      try folder.copy.pinHeld(row.id, owner: Pin.file)
+    }
     try folder.store.save(binding)
   }
 
@@ -386,8 +390,9 @@ extension Text {
 }
 
 extension MarfaError {
-  /// Whether the local checks, or the catalog held here, refused a write before it was queued (F53).
-  var isLocalRefusal: Bool { code == .validation || code == .unknownType }
+  /// Whether the local checks, or the catalog held here, refused a write before it was queued (F53); `invalid` where the
+  /// queue takes no such write at all (Q32.2).
+  var isLocalRefusal: Bool { code == .validation || code == .unknownType || code == .invalid }
   /// `code: message`, as a server's refusal is said (F-R7).
   var refusalReason: String {
     // What the local checks refuse is named as the server would name it (F53.1).

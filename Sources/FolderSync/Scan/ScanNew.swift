@@ -277,7 +277,10 @@ extension ScanPass {
     bindings[item] = binding
     report.unchanged += 1
     let taken = binding
-    try group { [folder] in try folder.store.save(taken) }
+    try group { [folder] in
+      try folder.store.save(taken)
+      try folder.copy.pinHeld(item, owner: Pin.file)
+    }
   }
 }
 

@@ -198,9 +198,13 @@ package struct PassFacts {
     return Slice(types: search.types.isEmpty ? nil : search.types, tier: search.tier, edgeTypes: edges.sorted())
   }
 
-  /// Why a type line is refused before anything is queued: the catalog lacks it, or it is a file type (F9.5).
+  /// Why a type line is refused before anything is queued: the catalog lacks it, it is a file type (F9.5), or its items
+  /// are made on the server alone (Q32.2).
   func refusal(ofType type: Text?) -> String? {
     guard let type else { return nil }
+    if type.bytes.starts(with: Array("system.".utf8)) {
+      return "unknown_type: a \(type) is made and changed on the server, by no file"
+    }
     guard let known = catalog.type(type) else { return "unknown_type: no type \(type) is known here" }
     return known.isFileType ? "unknown_type: \(type) is a file type, whose items are bytes" : nil
   }

@@ -205,8 +205,7 @@ final class Settlement: DrainObserver {
       guard isOwn else { return }
       try store.change(mine.item) { $0.refusals.append(FileRefusal(.untag(mine.detail), reason)) }
     case .state:
-      // Another machine moved it first, there or into the bin: the catch-up brings what it is now.
-      guard isOwn, code != "invalid_transition" else { return }
+      guard isOwn else { return }
       try store.change(mine.item) { $0.refusals.append(FileRefusal(.state(mine.detail), reason)) }
     }
   }

@@ -188,7 +188,7 @@ struct RealEditorTests {
         #expect(pair.text(.one, "\(save.name).md")?.contains("\(to).") == true, "\(save.name): \(ran.errText)")
       }
       var turns = 0
-      try await eventually("every \(to) is on the server", within: .seconds(180)) {
+      try await eventually("every \(to) is on the server", within: .seconds(600)) {
         turns += 1
         guard turns % 50 == 0 else { return false }
         let lines = (try? pair.serverLines(versions: false).filter { $0.contains("core.note") }) ?? []
@@ -196,7 +196,7 @@ struct RealEditorTests {
       }
     }
     // The lines come once each file was still for a while (P1.3).
-    try await eventually("every file has its lines", within: .seconds(240)) {
+    try await eventually("every file has its lines", within: .seconds(600)) {
       saves.allSatisfy { save in
         let text = pair.text(.one, "\(save.name).md") ?? ""
         return text.hasSuffix("---\nAgain.\n") && text.contains("marfa_version: 3\n")
