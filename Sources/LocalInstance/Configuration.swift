@@ -5,9 +5,6 @@ extension Instance {
   private static let days: [Text] = [
     "audit_retention_days", "trash_retention_days", "inbound_handled_retention_days", "inbound_pending_retention_days",
   ]
-  private static let levers: [(name: Text, members: [Text])] = [
-    ("strict_mode", ["types"]), ("source_allowlist", ["types", "sources"]), ("source_filter", ["types", "sources"]),
-  ]
 
   /// `GET /config`.
   func readConfig(_ call: Call) throws -> Reply {
@@ -33,7 +30,7 @@ extension Instance {
       switch name {
       case "instance_id":
         guard value.text == instanceID.text else { throw Refusal.invalid(name, "That is another instance.") }
-      case "enforcement": kept[name] = .object(try enforcement(value))
+      case "enforcement": kept[name] = .object(try Levers.judged(value, at: name))
       case "event_log_retention_hours": kept[name] = try whole(value, name, upTo: 876_000)
       case _ where Instance.days.contains(name): kept[name] = try whole(value, name, upTo: 36_500)
       default:
@@ -64,27 +61,6 @@ extension Instance {
     return value
   }
 
-  private func enforcement(_ value: JSON) throws -> JSONObject {
-    guard let object = value.object else { throw Refusal.invalid("enforcement", "enforcement is an object.") }
-    for (name, lever) in object.members {
-      let path = Text("enforcement.\(name)")
-      guard let known = Instance.levers.first(where: { $0.name == name }), let members = lever.object else {
-        throw Refusal.invalid(path, "No such lever, or not an object.")
-      }
-      if let other = members.keys.first(where: { !known.members.contains($0) }) {
-        throw Refusal.invalid(Text("\(path).\(other)"), "The lever has no such member.")
-      }
-      for member in known.members {
-        let inner = "\(path).\(member)"
-        guard let value = members[member], !value.isNull else { throw Refusal.missing(inner) }
-        guard let list = value.array, list.allSatisfy({ $0.text.map { !$0.isEmpty } ?? false }) else {
-          throw Refusal.invalid(inner, "A list of names.")
-        }
-      }
-    }
-    return object
-  }
-
   /// Reads the stored configuration, at the opening and after a rollback.
   func loadConfiguration() throws {
     let text = try database.one("SELECT value FROM meta WHERE name = 'config'") { $0.bytes(0) }
@@ -96,16 +72,9 @@ extension Instance {
     storedConfiguration = object
     settings.eventRetentionHours = object["event_log_retention_hours"]?.int ?? givenRetentionHours
     settings.trashRetentionDays = object["trash_retention_days"]?.int
-    let enforcement = object["enforcement"]
-    func texts(_ lever: Text, _ member: Text) -> [Text] {
-      enforcement?[lever]?[member]?.array?.compactMap(\.text) ?? []
-    }
-    func bySource(_ lever: Text) -> [Text: [Text]] {
-      let sources = texts(lever, "sources")
-      return Dictionary(texts(lever, "types").map { ($0, sources) }) { first, _ in first }
-    }
-    settings.strictTypes = texts("strict_mode", "types")
-    settings.sourceAllowList = bySource("source_allowlist")
-    settings.sourceFilter = bySource("source_filter")
+    let levers = Levers(object["enforcement"]?.object)
+    settings.strictTypes = levers.strictTypes
+    settings.sourceAllowList = levers.sourceAllowList
+    settings.sourceFilter = levers.sourceFilter
   }
 }

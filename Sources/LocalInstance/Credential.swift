@@ -92,6 +92,8 @@ struct Credential {
   var created: Timestamp
   var expires: Timestamp?
   var lastUsed: Timestamp?
+  /// Levers of the key's own.
+  var levers = Levers()
 
   func may(_ permission: Text) -> Bool { permissions.contains(permission) }
   func claims(_ source: Text) -> Bool { source == self.source || sources.contains(source) }

@@ -20,6 +20,7 @@ extension Instance {
     for name in ["source_id", "target_id", "edge_type"] as [Text] where (body[name] ?? .null).isNull {
       throw Refusal.missing(name.string)
     }
+    try ItemBody(object: body).refuseNulls(["id", "properties"])
     guard let typeID = body["edge_type"]?.text else { throw Refusal.invalid("edge_type", "edge_type is not a text.") }
     guard let sourceID = body["source_id"]?.text.flatMap(strictID),
       let targetID = body["target_id"]?.text.flatMap(strictID)
@@ -88,6 +89,7 @@ extension Instance {
     try call.query.declare([])
     let body = try call.object()
     guard let version = try ItemBody(object: body).version() else { throw Refusal.missing("version") }
+    try ItemBody(object: body).refuseNulls(["source_id", "target_id"])
     let (held, sourceType) = try readableEdge(call)
     try call.credential.requireWrite(sourceType)
     call.needs.types.append(sourceType)

@@ -273,7 +273,7 @@ extension Instance {
       if tellsWith, let with = event.withID, event.kind == "item.restored" {
         out += ",\"restored_with\":\"\(with)\"".utf8
       }
-      if opening.isCopy { out += ",\"listed\":\(isListed(type: event.type, source: event.source ?? ""))".utf8 }
+      if opening.isCopy { out += ",\"listed\":\(isListed(type: event.type, source: event.source ?? "", reader))".utf8 }
     }
     out += "}\n\n".utf8
     return out

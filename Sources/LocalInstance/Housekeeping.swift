@@ -20,6 +20,11 @@ struct Housekeeping {
     due = Dictionary(uniqueKeysWithValues: Job.allCases.map { ($0, start + Housekeeping.first) })
   }
 
+  static let soon: UInt64 = 60_000_000_000
+
+  /// A job met a lock of another process: it is tried again in a minute.
+  mutating func postpone(_ job: Job, at now: UInt64) { due[job] = now + Housekeeping.soon }
+
   /// Whether a job is due now; it is next due in an hour.
   mutating func takes(_ job: Job, at now: UInt64) -> Bool {
     guard let time = due[job], now >= time else { return false }
@@ -29,13 +34,22 @@ struct Housekeeping {
 }
 
 extension Instance {
-  /// Runs what is due, thinning in batches of 500 items a tick. A job that fails is tried again an hour later.
+  /// Runs what is due, thinning in batches of 500 items a tick. A job that fails is tried again an hour later, one that met
+  /// a lock in a minute.
   func keepHouse() {
     let now = clock.monotonic
-    if housekeeping.takes(.events, at: now) { try? sweep() }
-    if housekeeping.takes(.bin, at: now) { _ = try? retireBin() }
+    func run(_ job: Housekeeping.Job, _ work: () throws -> Void) {
+      do { try work() } catch {
+        if (error as? SQLiteError)?.isBusy ?? false { housekeeping.postpone(job, at: now) }
+      }
+    }
+    if housekeeping.takes(.events, at: now) { run(.events) { try sweep() } }
+    if housekeeping.takes(.bin, at: now) { run(.bin) { _ = try retireBin() } }
     if housekeeping.takes(.thinning, at: now) { housekeeping.thinned = "" }
-    if let after = housekeeping.thinned { housekeeping.thinned = (try? thinVersions(after: after, atMost: 500)) ?? nil }
+    if let after = housekeeping.thinned {
+      housekeeping.thinned = nil
+      run(.thinning) { housekeeping.thinned = try thinVersions(after: after, atMost: 500) }
+    }
   }
 
   /// Purges what the bin's retention lets go. Gives how many items went.

@@ -17,9 +17,7 @@ public final class Instance {
   /// Settings a test or the command may turn.
   public var settings = InstanceSettings() {
     didSet {
-      if settings.busyBudget != oldValue.busyBudget {
-        try? database.execute("PRAGMA busy_timeout = \(max(0, settings.busyBudget))")
-      }
+      if settings.busyBudget != oldValue.busyBudget { database.waitForLocks(max(0, settings.busyBudget)) }
     }
   }
   /// Called after a commit that announced something, on the instance's thread: the shell then asks its streams.
@@ -109,13 +107,23 @@ public final class Instance {
     tellAnnounced()
   }
 
+  /// Runs `work`, which waits for no lock of another process: what the instance does of its own accord keeps no request
+  /// waiting, and a request waits out its budget once (ER4.2).
+  func withoutWaiting(_ work: () -> Void) {
+    database.waitForLocks(0)
+    work()
+    database.waitForLocks(max(0, settings.busyBudget))
+  }
+
   /// Does what is due: heartbeats and ended credentials of streams, bulk jobs, housekeeping, indexing. Call it about once
   /// a second.
   public func tick() {
     for stream in streams { stream.beat() }
-    indexWhereIdle()
-    runBulkJobs()
-    keepHouse()
+    withoutWaiting {
+      indexWhereIdle()
+      runBulkJobs()
+      keepHouse()
+    }
     if streams.contains(where: \.hasSomething) { onEvents?() }
   }
 

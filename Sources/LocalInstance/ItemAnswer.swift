@@ -47,7 +47,7 @@ extension Instance {
     let includes = try includes(call, ["backrefs", "neighbors", "versions", "edges", "metadata"])
     let row = try readableItem(try call.id(), call.credential)
     var extra: [UInt8] = []
-    if call.header("x-marfa-read-view") != nil { extra += ",\"listed\":\(isListed(row))".utf8 }
+    if call.header("x-marfa-read-view") != nil { extra += ",\"listed\":\(isListed(row, call.credential))".utf8 }
     if includes.contains("backrefs") {
       extra += ",\"backrefs\":".utf8
       try appendEdgeBlocks(of: row.id, inbound: true, call.credential, to: &extra)
@@ -97,18 +97,19 @@ extension Instance {
       item.appendOpen(to: &out, reader: call.credential)
       out += "},\"metadata\":".utf8
       item.appendMetadata(to: &out, reader: call.credential)
-      if call.header("x-marfa-read-view") != nil { out += ",\"listed\":\(isListed(item))".utf8 }
+      if call.header("x-marfa-read-view") != nil { out += ",\"listed\":\(isListed(item, call.credential))".utf8 }
       out += "}".utf8
     }
     out += "],\"neighbors_truncated\":\(neighbors.count > 100),\"neighbors_omitted\":\(omitted)".utf8
   }
 
   /// Whether the source filter lets a listing show the row (RV5.2).
-  func isListed(_ row: ItemRow) -> Bool { isListed(type: row.type, source: row.source) }
+  func isListed(_ row: ItemRow, _ reader: Credential) -> Bool {
+    isListed(type: row.type, source: row.source, reader)
+  }
 
-  func isListed(type: Text, source: Text) -> Bool {
-    if settings.sourceFilter.isEmpty { return true }
-    return settings.sourceFilter.allSatisfy { named, sources in
+  func isListed(type: Text, source: Text, _ reader: Credential) -> Bool {
+    sourceFilters(of: reader).allSatisfy { named, sources in
       !catalog.subtree(named).contains(type) || sources.contains(source)
     }
   }

@@ -20,6 +20,11 @@ struct ItemBody {
     return text
   }
 
+  /// Refuses null for members that take none (openapi: CreateItem, UpdateItem, CreateEdge, UpdateEdge).
+  func refuseNulls(_ names: [Text]) throws {
+    for name in names where object[name]?.isNull ?? false { throw Refusal.invalid(name, "\(name) is not null.") }
+  }
+
   /// `occurred_at` (I6): absent is nil, null is `.some(nil)` (VD2).
   func occurred() throws -> Timestamp?? {
     guard let value = object["occurred_at"] else { return nil }

@@ -23,6 +23,9 @@ struct ItemCreation {
       throw Refusal.invalid("type", "type is not a type identifier.")
     }
     self.type = type
+    try body.refuseNulls([
+      "id", "source", "source_id", "tier", "state", "occurred_at", "capture_latitude", "capture_longitude", "version",
+    ])
     properties = try body.properties() ?? JSONObject()
     if let text = try body.text("id") {
       guard let named = strictID(text) else { throw Refusal.invalidID }
@@ -83,7 +86,8 @@ extension Instance {
     let source = creation.source ?? call.credential.source
     guard call.credential.claims(source) else { throw Refusal.source(source) }
     call.needs.sources.append(source)
-    if let allowed = settings.sourceAllowList[creation.type], !allowed.contains(source) {
+    for allowed in [settings.sourceAllowList, call.credential.levers.sourceAllowList].compactMap({ $0[creation.type] })
+    where !allowed.contains(source) {
       throw Refusal(
         403, "forbidden", "The type takes no items of that source.",
         [
@@ -122,7 +126,7 @@ extension Instance {
     var settled = creation.properties
     try settleFile(&settled, type, standing)
     let properties = firstProperties(settled, resolved)
-    try rules(resolved).judge(properties)
+    try rules(resolved, call.credential).judge(properties)
     var row = ItemRow(
       id: made, type: type, state: creation.state, tier: creation.tier ?? call.credential.defaultTier,
       schemaVersion: resolved.version, source: source, sourceID: creation.sourceID, latitude: creation.latitude,
@@ -150,8 +154,9 @@ extension Instance {
     return out
   }
 
-  func rules(_ type: ResolvedType) -> PropertyRules {
-    PropertyRules(type: type, isStrict: settings.strictTypes.contains(type.id))
+  func rules(_ type: ResolvedType, _ writer: Credential) -> PropertyRules {
+    PropertyRules(
+      type: type, isStrict: settings.strictTypes.contains(type.id) || writer.levers.strictTypes.contains(type.id))
   }
 
   /// The natural key names a row: the create is an update of it (I5, V31.1).

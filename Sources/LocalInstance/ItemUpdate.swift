@@ -33,6 +33,7 @@ extension Instance {
     try body.declare([
       "version", "properties", "properties_mode", "type", "retype", "tier", "occurred_at", "source_id", "edges",
     ])
+    try body.refuseNulls(["tier", "source_id", "type", "properties_mode"])
     var write = ItemWrite(base: base, resolves: mode == "auto")
     write.properties = try body.properties()
     if let mode = try body.text("properties_mode") {
@@ -131,7 +132,7 @@ extension Instance {
     let standing = try takeStanding(
       properties, owner: held.id, place: "", held: held.properties, base: ancestor?.properties, call)
     if body != nil || moving || catalog.isFile(endType) { try settleFile(&properties, endType, standing) }
-    if body != nil || moving { try rules(type).judge(properties) }
+    if body != nil || moving { try rules(type, call.credential).judge(properties) }
     row.type = endType
     row.tier = merge.tier ?? held.tier
     row.occurred = merge.occurred ?? held.occurred

@@ -11,6 +11,7 @@ extension Instance {
     let source = try ItemBody(object: body).text("source") ?? Text("key.\(ids.next().description.suffix(12))")
     try judgeSource(source)
     var spec = KeySpec(label: label, source: source)
+    spec.enforcement = call.credential.levers.json
     try read(body, into: &spec, call)
     let (id, token) = try insertKey(spec)
     if call.credential.kind == .app { try noteMinted(id, by: call.credential) }
@@ -59,6 +60,13 @@ extension Instance {
     if let text = try ItemBody(object: body).text("expires_at") {
       guard let time = readTime(text) else { throw Refusal.invalid("expires_at", "Not a time.") }
       spec.expires = time
+    }
+    if let value = body["enforcement_override"] {
+      // Levers of the maker's own are a part of its reach: another may not shed them (K5.3).
+      guard call.credential.levers.json == nil || call.credential.may("keys.manage") else {
+        throw Refusal.scope("keys.manage")
+      }
+      spec.enforcement = value.isNull ? nil : try Levers.judged(value, at: "enforcement_override")
     }
     spec.types = try map(body, "type_permissions", call.credential.types) ?? spec.types
     spec.edges = try map(body, "edge_permissions", call.credential.edges) ?? spec.edges
@@ -137,6 +145,7 @@ extension Instance {
     spec.extensions = held["extension_permissions"]?.object ?? JSONObject()
     spec.metadata = held["metadata_permissions"]?.object ?? JSONObject()
     spec.profile = held["profile_permissions"]?.object ?? JSONObject()
+    spec.enforcement = held["enforcement_override"]?.object
     try read(body, into: &spec, call)
     try changeKey(id, spec)
     if let end = body["expires_at"] {
@@ -150,7 +159,7 @@ extension Instance {
   func listKeys(_ call: Call) throws -> Reply {
     guard call.credential.may("keys.manage") else { throw Refusal.scope("keys.manage") }
     try call.query.declare([])
-    persistUse()
+    withoutWaiting { persistUse() }
     let keys = try database.all(
       "SELECT id, source, spec, created, expires, last_used FROM credential ORDER BY created, id"
     ) { row in

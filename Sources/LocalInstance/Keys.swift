@@ -49,7 +49,8 @@ extension Instance {
       permissions: list("permissions"), defaultTier: spec["default_tier"]?.text ?? "library",
       types: map("type_permissions"), edges: map("edge_permissions"), extensions: map("extension_permissions"),
       metadata: map("metadata_permissions"), profile: map("profile_permissions"),
-      created: created ?? Timestamp(milliseconds: 0), expires: expires, lastUsed: lastUsed)
+      created: created ?? Timestamp(milliseconds: 0), expires: expires, lastUsed: lastUsed,
+      levers: Levers(spec["enforcement_override"]?.object))
   }
 
   /// Makes or renews the key of the machine's owner, which may do everything (K5.9).
@@ -111,9 +112,14 @@ extension Instance {
 
   func persistUse() {
     let used = lastUsed
-    lastUsed = [:]
-    try? database.transaction {
-      for (id, time) in used { try database.run("UPDATE credential SET last_used = ? WHERE id = ?", time, id) }
+    guard !used.isEmpty else { return }
+    do {
+      try database.transaction {
+        for (id, time) in used { try database.run("UPDATE credential SET last_used = ? WHERE id = ?", time, id) }
+      }
+      lastUsed = [:]
+    } catch {
+      // It is told from memory, and kept another time.
     }
   }
 
@@ -136,8 +142,9 @@ extension Instance {
       "created_at": .string(key.created.text), "expires_at": .optional(key.expires?.text),
       "last_used_at": .optional(used?.text),
     ]
-    guard key.kind == .key, let client = mintingClient(of: key.id), var object = members.object else { return members }
-    object["oauth_client_id"] = .string(client)
+    guard key.kind == .key, var object = members.object else { return members }
+    if let levers = key.levers.json { object["enforcement_override"] = .object(levers) }
+    if let client = mintingClient(of: key.id) { object["oauth_client_id"] = .string(client) }
     return .object(object)
   }
 
@@ -197,6 +204,8 @@ public struct KeySpec: Sendable {
   public var metadata: JSONObject = JSONObject()
   /// Profile fields.
   public var profile: JSONObject = JSONObject()
+  /// Levers that hold for it beside the instance's (T16); nil none.
+  public var enforcement: JSONObject?
   /// When it ends; nil never.
   public var expires: Timestamp?
 
@@ -216,13 +225,15 @@ public struct KeySpec: Sendable {
   }
 
   var json: JSON {
-    [
-      "label": .string(label), "sources": .array(sources.map(JSON.string)),
-      "permissions": .array(permissions.map(JSON.string)), "default_tier": .string(defaultTier),
-      "type_permissions": .object(types), "edge_permissions": .object(edges),
-      "extension_permissions": .object(extensions), "metadata_permissions": .object(metadata),
-      "profile_permissions": .object(profile),
-    ]
+    var object = JSONObject([
+      ("label", .string(label)), ("sources", .array(sources.map(JSON.string))),
+      ("permissions", .array(permissions.map(JSON.string))), ("default_tier", .string(defaultTier)),
+      ("type_permissions", .object(types)), ("edge_permissions", .object(edges)),
+      ("extension_permissions", .object(extensions)), ("metadata_permissions", .object(metadata)),
+      ("profile_permissions", .object(profile)),
+    ])
+    if let enforcement { object["enforcement_override"] = .object(enforcement) }
+    return .object(object)
   }
 }
 

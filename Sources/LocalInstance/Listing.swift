@@ -53,7 +53,7 @@ extension Instance {
       conditions.add("i.\(column) \(sign) ?", [time])
     }
     try addFilter(call, to: &conditions)
-    for (named, allowed) in settings.sourceFilter {
+    for (named, allowed) in sourceFilters(of: call.credential) {
       let covered = catalog.subtree(named).sorted()
       if covered.isEmpty { continue }
       let marks = covered.map { _ in "?" }.joined(separator: ", ")

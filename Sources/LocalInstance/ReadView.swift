@@ -3,15 +3,12 @@ import MarfaBase
 /// Read views and conditional reads (RV1, RV6, RV9).
 extension Instance {
   /// What names all that a credential reads, as types stand (RV9.2): a hash over the instance, the credential, what it
-  /// reads, the source filter, and a counter raised by whatever moves views on.
+  /// reads, the source filters, and a counter raised by whatever moves views on.
   func readView(_ credential: Credential) -> String {
-    let filter = settings.sourceFilter.map {
-      "\($0.key.string):\($0.value.map(\.string).sorted().joined(separator: ","))"
-    }
     let parts = [
       instanceID.description, credential.id.description, credential.types.readSpelling, credential.edges.readSpelling,
-      credential.metadata.readSpelling, credential.extensions.readSpelling, filter.sorted().joined(separator: ";"),
-      "\(viewCounter)",
+      credential.metadata.readSpelling, credential.extensions.readSpelling, Levers.spelling(settings.sourceFilter),
+      Levers.spelling(credential.levers.sourceFilter), "\(viewCounter)",
     ]
     return ContentHash(of: Array(parts.joined(separator: "\n").utf8)).hex
   }

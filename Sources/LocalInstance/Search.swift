@@ -11,12 +11,14 @@ extension Instance {
       let waiting = (try? database.one("SELECT count(*) FROM unindexed") { $0.int(0) } ?? 0) ?? 0
       if waiting < 20_000 { return }
     }
-    indexPending(atMost: 200)
+    try? indexPending(atMost: 200)
   }
 
   /// Indexes rows written since; at most some, or all.
-  func indexPending(atMost count: Int?) {
-    try? database.transaction {
+  func indexPending(atMost count: Int?) throws {
+    // Where nothing waits, nothing is written: a search is a read then, whoever holds the write lock.
+    guard try database.one("SELECT 1 FROM unindexed LIMIT 1", read: { $0.int(0) }) != nil else { return }
+    try database.transaction {
       let pending = try database.all(
         "SELECT item FROM unindexed\(count.map { " LIMIT \($0)" } ?? "")"
       ) { $0.int(0) }
@@ -76,7 +78,9 @@ extension Instance {
     guard let match = SearchWords(words).match else {
       return .text(200, Array("{\"data\":[],\"next_cursor\":null}".utf8))
     }
-    indexPending(atMost: nil)
+    do { try indexPending(atMost: nil) } catch let error as SQLiteError where !error.isBusy {
+      // A full disk: what is indexed can be found all the same.
+    }
     let wanted = min(limit, 10_000 - offset)
     let rows = try database.all(
       """

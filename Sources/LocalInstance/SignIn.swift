@@ -193,6 +193,9 @@ extension Instance {
       if isPlain, !isLoopback || !isNative { return oauth(400, "invalid_redirect_uri") }
     }
     let grants = body["grant_types"]?.array?.compactMap(\.text) ?? ["authorization_code"]
+    guard isWellFormed(body), !grants.contains("authorization_code") || !redirects.isEmpty else {
+      return oauth(400, "invalid_client_metadata")
+    }
     let id = random("c_")
     try signIn.keep(
       SignInStore.Client(
@@ -200,6 +203,24 @@ extension Instance {
     var answer = body
     answer["client_id"] = .string(id)
     return .json(201, .object(answer))
+  }
+
+  /// Whether a registration's members are ones an app can have here: the three grants, `code`, no secret, each scope once
+  /// (K8.3, K8.4).
+  private func isWellFormed(_ body: JSONObject) -> Bool {
+    func isList(_ name: Text, of known: [Text]?) -> Bool {
+      guard let value = body[name] else { return true }
+      guard let values = value.array else { return false }
+      return values.allSatisfy { entry in entry.text.map { known?.contains($0) ?? true } ?? false }
+    }
+    if let method = body["token_endpoint_auth_method"], method.text != "none" { return false }
+    if let scope = body["scope"] {
+      guard let text = scope.text else { return false }
+      let named = words(text)
+      if Set(named).count != named.count { return false }
+    }
+    return isList("grant_types", of: ["authorization_code", "refresh_token", Instance.deviceGrant])
+      && isList("response_types", of: ["code"]) && isList("redirect_uris", of: nil)
   }
 
   private func redirect(_ uri: Text, _ members: [(String, Text?)]) -> Reply {

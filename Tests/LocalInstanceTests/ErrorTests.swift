@@ -289,6 +289,39 @@ struct ErrorTests {
     #expect(!taken.isReplayed && announced == 1)
   }
 
+  @Test("ER4.2 another process's lock is waited for by writes alone: no read, no tick and no housekeeping waits")
+  func lockedReads() throws {
+    let scratch = Scratch()
+    defer { withExtendedLifetime(scratch) {} }
+    let path = scratch.path.appending("core.sqlite").description
+    let locked = try Bench(path: path)
+    let id = locked.noteID("words")
+    expect(locked.send("GET", "/search?q=words"), 200)
+    // Whoever waited would wait for longer than any test runs.
+    locked.instance.settings.busyBudget = 3_600_000
+    let other = try Database(path: path, mode: .readWrite)
+    try other.execute("BEGIN IMMEDIATE")
+    for target in ["/items", "/items/\(id)", "/keys", "/keys/current", "/search?q=words", "/types", "/config"] {
+      expect(locked.send("GET", target), 200)
+    }
+    locked.clock.advance(nanoseconds: 7_200_000_000_000)
+    locked.instance.tick()
+    // What waits to be indexed is waited for, since a search sees every row (I18).
+    try other.execute("ROLLBACK")
+    _ = locked.noteID("words too")
+    locked.instance.settings.busyBudget = 0
+    try other.execute("BEGIN IMMEDIATE")
+    locked.instance.tick()
+    expect(locked.send("GET", "/search?q=words"), 503, "write_contention")
+    try other.execute("ROLLBACK")
+    #expect(locked.send("GET", "/search?q=words").data.count == 2)
+    // Housekeeping that met the lock is done in a minute.
+    locked.instance.settings.eventRetentionHours = 1
+    locked.clock.advance(nanoseconds: 61_000_000_000)
+    locked.instance.tick()
+    #expect(try locked.database.one("SELECT count(*) FROM event") { $0.int(0) } == 1)
+  }
+
   @Test("a database of an earlier number is taken on, with what it holds")
   func earlierDatabase() throws {
     let scratch = Scratch()

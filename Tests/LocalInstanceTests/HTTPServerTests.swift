@@ -15,6 +15,7 @@ private final class EchoEngine: ServedEngine {
     let closed = Atomic<Int>(0)
     let failBatches = Atomic<Bool>(false)
     let slow = Atomic<Bool>(false)
+    let unwaiting = Atomic<Int>(0)
   }
 
   final class Source: EventSource {
@@ -65,6 +66,11 @@ private final class EchoEngine: ServedEngine {
     board.batches.withLock { $0.append(0) }
     try work()
     if board.failBatches.load(ordering: .relaxed) { throw Failed() }
+  }
+
+  func withoutWaiting(_ work: () -> Void) {
+    board.unwaiting.add(1, ordering: .relaxed)
+    work()
   }
 
   func tick() {}
@@ -200,6 +206,35 @@ private final class Running: Sendable {
     for _ in 0..<17 { client.write(Array("100000\r\n".utf8) + piece + Array("\r\n".utf8)) }
     client.write("0\r\n\r\n")
     #expect(client.answer()?.status == 413)
+    #expect(server.end() == 1)
+  }
+
+  @Test("ER2.4 a client that sends its whole body before it reads is answered 413, however early it was refused")
+  func refusedEarly() throws {
+    let server = try Running()
+    for head in ["POST /items/bulk", "PATCH /items/x", "PUT /types/x"] {
+      let client = WireClient(url: server.url)
+      client.write("\(head) HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: \((16 << 20) + 1)\r\n\r\n")
+      let piece = [UInt8](repeating: 0x20, count: 1 << 20)
+      for _ in 0..<16 { client.write(piece) }
+      client.write([0x20])
+      let answer = client.answer()
+      #expect(answer?.status == 413 && answer?.header("x-error-code") == "request_too_large", "\(head)")
+      #expect(client.read().isEmpty)
+    }
+    #expect(server.end() == 1)
+  }
+
+  @Test("ER4.2 writes whose shared commit failed are asked again without another wait for a lock")
+  func contention() throws {
+    let server = try Running()
+    server.board.slow.store(true, ordering: .relaxed)
+    server.board.failBatches.store(true, ordering: .relaxed)
+    let clients = (0..<8).map { _ in WireClient(url: server.url) }
+    for client in clients { client.write("PUT /x HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n") }
+    for client in clients { #expect(client.answer()?.status == 201) }
+    let batches = server.board.batches.withLock { $0.count }
+    #expect(server.board.unwaiting.load(ordering: .relaxed) == batches)
     #expect(server.end() == 1)
   }
 

@@ -28,11 +28,13 @@ import Testing
     expect(bench.delete(third), 200)
     guard isFull else { return (bench, key.token) }
     for number in 0..<4 {
+      var more = JSONObject()
+      more["tags"] = ["red", "secret"]
+      more["source_id"] = string("k\(number)")
+      if number == 0 { more["id"] = string(hidden) }
       let made = bench.create(
-        "core.bookmark", ["title": "Hidden soup", "url": string("https://a.example/\(number)")],
-        [
-          "tags": ["red", "secret"], "source_id": string("k\(number)"), "id": number == 0 ? string(hidden) : .null,
-        ], key: wide.token)
+        "core.bookmark", ["title": "Hidden soup", "url": string("https://a.example/\(number)")], .object(more),
+        key: wide.token)
       expect(made, 201)
       expect(bench.edge(made.id, "references", note), 201)
       expect(bench.edge(made.id, "about", other), 201)

@@ -9,6 +9,32 @@ struct ItemPropertyTests {
 
   init() throws { bench = try Bench() }
 
+  @Test("I6.7 null is no value of a member that names none")
+  func nulls() {
+    for name in [
+      "id", "source", "source_id", "tier", "state", "occurred_at", "capture_latitude", "capture_longitude", "version",
+    ] as [Text] {
+      let refused = bench.create("core.note", ["body": "b"], .object(JSONObject([(name, JSON.null)])))
+      expect(refused, 400, "validation_error")
+      #expect(refused.path == name.string)
+    }
+    let id = bench.noteID()
+    for name in ["tier", "source_id", "type", "properties_mode"] as [Text] {
+      let members: [(Text, JSON)] = [("version", 1), ("properties", ["body": "c"]), (name, .null)]
+      expect(bench.send("PATCH", "/items/\(id)", .object(JSONObject(members))), 400, "validation_error")
+    }
+    expect(bench.send("PATCH", "/items/\(id)", ["version": 1, "occurred_at": .null]), 200)
+    let other = bench.noteID()
+    for name in ["id", "properties"] as [Text] {
+      let members: [(Text, JSON)] = [
+        ("source_id", .string(id)), ("target_id", .string(other)), ("edge_type", "about"), (name, .null),
+      ]
+      expect(bench.send("POST", "/edges", .object(JSONObject(members))), 400, "validation_error")
+    }
+    let edge = bench.edge(id, "about", other).id
+    expect(bench.send("PATCH", "/edges/\(edge)", ["version": 1, "source_id": .null]), 400, "validation_error")
+  }
+
   @Test("T106 a zone is one the machine's database names, whatever its shape")
   func zones() {
     func event(_ zone: String) -> Answer { bench.create("core.event", ["title": "t", "timezone": string(zone)]) }

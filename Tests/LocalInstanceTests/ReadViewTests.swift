@@ -64,6 +64,36 @@ struct ReadViewTests {
     }
   }
 
+  @Test("SF5.4 RV5.2 RV9 a key's own source filter leaves rows out of its sets and moves its view, and no one else's")
+  func ownFilter() throws {
+    let other = bench.made("core.note", ["body": "words"], key: bench.mint(source: "other")).id
+    let own = bench.made("core.note", ["body": "words"]).id
+    let key = try bench.mint("copy")
+    func view(_ key: String) -> String {
+      let stream = bench.stream("?edges=all&copy=1", key: key)
+      defer { stream.source?.close() }
+      return stream.frames().first?.data.string("read_view") ?? ""
+    }
+    let (before, owner) = (view(key.token), view(bench.key))
+    #expect(bench.send("GET", "/items", key: key.token).data.count == 2)
+    let filter: JSON = ["source_filter": ["types": ["core.note"], "sources": ["local"]]]
+    expect(bench.send("PATCH", "/keys/\(key.id)", ["enforcement_override": filter]), 200)
+    #expect(view(key.token) != before && view(bench.key) == owner)
+    expect(conditional("/items/\(own)", before, key: key.token), 409, "read_view_changed")
+    for target in ["/items", "/search?q=words"] {
+      let found = bench.send("GET", target, key: key.token).data
+      #expect(found.compactMap { ($0["item"] ?? $0).string("id") } == [own], "\(target)")
+      #expect(bench.send("GET", target).data.count == 2)
+    }
+    #expect(bench.send("GET", "/items/stats", key: key.token).json == ["active": 1])
+    let now = view(key.token)
+    #expect(conditional("/items/\(other)", now, key: key.token).json["listed"]?.bool == false)
+    #expect(conditional("/items/\(own)", now, key: key.token).json["listed"]?.bool == true)
+    let replay = resume(now, key: key.token)
+    defer { replay.source?.close() }
+    #expect(replay.frames().filter { $0.id != nil }.map { $0.data["listed"]?.bool } == [false, true])
+  }
+
   @Test("RV-S7 each change of what is read moves the view on, at the time the write is answered")
   func moves() throws {
     let key = try bench.mint("copy")

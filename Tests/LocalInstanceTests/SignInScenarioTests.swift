@@ -242,6 +242,45 @@ struct SignInScenarioTests {
     expect(post(fits), 201)
   }
 
+  @Test("K2.1 T16 T17 T18 a key's own levers hold beside the instance's, are told, and are not shed")
+  func levers() throws {
+    let levers: JSON = [
+      "strict_mode": ["types": ["core.note"]], "source_allowlist": ["types": ["core.task"], "sources": ["elsewhere"]],
+    ]
+    let family: JSON = ["*": "write"]
+    let made = post([
+      "source": "narrow", "type_permissions": family, "permissions": ["keys.mint"], "enforcement_override": levers,
+    ])
+    expect(made, 201)
+    #expect(made.json["enforcement_override"] == levers)
+    let key = try #require(made.json.string("key"))
+    #expect(bench.send("GET", "/keys/current", key: key).json["enforcement_override"] == levers)
+    expect(bench.create("core.note", ["body": "b", "other": 1], key: key), 400, "invalid_properties")
+    expect(bench.create("core.note", ["body": "b", "other": 1]), 201)
+    let refused = bench.create("core.task", ["title": "t"], key: key)
+    expect(refused, 403, "forbidden")
+    #expect(refused.details == ["type": "core.task", "source": "narrow", "allowed": ["elsewhere"]])
+    // A key it makes has them too, and no others.
+    #expect(post(["type_permissions": ["core.note": "write"]], key: key).json["enforcement_override"] == levers)
+    expect(post(["enforcement_override": [:]], key: key), 403, "forbidden")
+    // What a change does not name stays; null takes them away.
+    let id = made.json.string("id") ?? ""
+    expect(bench.send("PATCH", "/keys/\(id)", ["label": "x"]), 200)
+    #expect(bench.send("GET", "/keys/current", key: key).json["enforcement_override"] == levers)
+    expect(bench.send("PATCH", "/keys/\(id)", ["enforcement_override": nil]), 200)
+    #expect(bench.send("GET", "/keys/current", key: key).json["enforcement_override"] == nil)
+    expect(bench.create("core.task", ["title": "t"], key: key), 201)
+    for (bad, code, path) in [
+      (["source_filter": ["types": []]], "missing_required_field", "enforcement_override.source_filter.sources"),
+      (["colour": [:]], "validation_error", "enforcement_override.colour"),
+      (["strict_mode": ["types": [""]]], "validation_error", "enforcement_override.strict_mode.types"),
+    ] as [(JSON, String, String)] {
+      let told = post(["enforcement_override": bad])
+      expect(told, 400, code)
+      #expect(told.path ?? told.detail("field") == path, "\(path)")
+    }
+  }
+
   @Test("K-S9 sources: taken, an app's, too many, cleaned")
   func keySources() {
     expect(post(["label": "a", "source": "one"]), 201)
@@ -394,6 +433,34 @@ struct SignInScenarioTests {
     #expect(bearer.json.string("error") == "invalid_token")
     // The one refusal of this door in the instance's own envelope (openapi.yaml, registerClient 400).
     expect(register(native, "?colour=1"), 400, "validation_error")
+  }
+
+  @Test("K8.3 K8.4 a registration names known grants and methods, each scope once, and where a code is sent")
+  func badRegistrations() {
+    let good: JSON = [
+      "application_type": "native", "redirect_uris": ["http://127.0.0.1:43117/signed-in"],
+      "grant_types": ["authorization_code", "refresh_token"], "response_types": ["code"],
+      "token_endpoint_auth_method": "none", "scope": "core.note:write offline_access",
+    ]
+    func register(_ name: Text, _ value: JSON?) -> Answer {
+      var body = good.object ?? JSONObject()
+      body[name] = value
+      return bench.send("POST", "/auth/oauth2/register", .object(body), key: "")
+    }
+    expect(register("scope", nil), 201)
+    for (name, value) in [
+      ("scope", "core.note:write core.note:write"), ("scope", 1), ("grant_types", ["password"]),
+      ("grant_types", "refresh_token"), ("response_types", ["token"]),
+      ("token_endpoint_auth_method", "client_secret_basic"), ("redirect_uris", []), ("redirect_uris", [1]),
+    ] as [(Text, JSON)] {
+      let refused = register(name, value)
+      expect(refused, 400)
+      #expect(refused.json.string("error") == "invalid_client_metadata", "\(name) \(value.compact)")
+    }
+    let device: JSON = [
+      "grant_types": ["urn:ietf:params:oauth:grant-type:device_code", "refresh_token"], "response_types": [],
+    ]
+    expect(bench.send("POST", "/auth/oauth2/register", device, key: ""), 201)
   }
 
   @Test("K-S16 authorize without PKCE redirects with invalid_request and the state; an unknown redirect never")

@@ -27,6 +27,28 @@ import TestSupport
     }
   }
 
+  @Test("SF15.5 SF-S32 lists and objects compare as JavaScript spells their numbers, however they were sent")
+  func spelling() throws {
+    let bench = try CopyBench()
+    try bench.fill()
+    func held(_ value: String) throws -> EntityID {
+      let properties = try #require(try JSON(parsing: Array("{\"body\":\"b\",\"v\":\(value)}".utf8)).object)
+      return try #require(try bench.copy.queue.createItem(ItemDraft(type: "core.note", properties: properties)).itemID)
+    }
+    let list = try held("[1e20,0.0000015]")
+    let object = try held(#"{"b":[1.50,true,null,"\u00e9"],"a":{}}"#)
+    let big = try held("[9007199254740993]")
+    for (condition, found) in [
+      (#"eq "[100000000000000000000,0.0000015]""#, [list]), ("contains \"10\"", [list]), ("contains \"1e20\"", []),
+      (#"starts_with "[1000""#, [list]), (#"contains "[1.5,true,null""#, [object]), ("contains 0", [list, big]),
+      (#"eq "[9007199254740992]""#, [big]), (#"neq "[9007199254740992]""#, [list, object]),
+    ] as [(String, [EntityID])] {
+      var query = ListQuery()
+      query.filter = Text("properties.v \(condition)")
+      #expect(Set(try bench.copy.list(query).map(\.id)) == Set(found), "\(condition)")
+    }
+  }
+
   @Test("SF21.6 lists by the value index agree with the rows: filled, changed, cleared and let go")
   func followsRows() throws {
     let bench = try CopyBench()

@@ -33,6 +33,8 @@ final class Exchange {
   var bodyLimit = 0
   /// Set where a body without a declared length passed the limit: the rest is read and dropped, then refused.
   var isTooLarge = false
+  /// Whether its socket is held open behind its answer, since a body was still to come.
+  var isLingering = false
   /// The stream it opened.
   var feed: StreamFeed?
   /// An upload's bytes, written as they come.

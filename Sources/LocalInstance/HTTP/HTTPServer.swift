@@ -32,6 +32,7 @@ final class HTTPServer {
   private var nextTick: UInt64 = 0
   private var eventsAreDue = false
   private var mustRunAgain = false
+  private let lingering = Lingering()
 
   /// A daemon and how its connections are judged. libmicrohttpd's callbacks get it as their context.
   private final class Served {
@@ -120,6 +121,7 @@ final class HTTPServer {
     mustRunAgain = false
     for served in daemons { MHD_run(served.handle) }
     answerPending()
+    lingering.drop()
     let now = marfa_boottime()
     if now >= nextTick {
       nextTick = now + 1_000_000_000
@@ -143,6 +145,7 @@ final class HTTPServer {
     let rest: UInt64 = isBusy ? 1_000_000_000 : feeds.isEmpty ? 30_000_000_000 : 5_000_000_000
     var until = min(deadline, now + rest)
     if options.idleExit > 0, open == 0 { until = min(until, lastUse + options.idleExit) }
+    if let end = lingering.nextEnd { until = min(until, end) }
     var milliseconds = until <= now ? 0 : (until - now + 999_999) / 1_000_000
     for served in daemons {
       var wanted: UInt64 = 0
@@ -155,6 +158,7 @@ final class HTTPServer {
     // A suspended connection is not looked at by libmicrohttpd: a viewer that left is noticed here (EV18.2).
     let quiet = feeds.filter { $0.isSuspended && !$0.isGone }
     waited += quiet.map { pollfd(fd: $0.descriptor, events: hangUp, revents: 0) }
+    waited += lingering.waited
     guard poll(&waited, nfds_t(waited.count), Int32(min(milliseconds, 600_000))) > 0 else { return }
     if waited[0].revents != 0 {
       var count: UInt64 = 0
@@ -176,6 +180,7 @@ final class HTTPServer {
     }
     for served in daemons where served.handle != nil { MHD_stop_daemon(served.handle) }
     daemons.removeAll()
+    lingering.end()
   }
 
   // MARK: The engine
@@ -192,13 +197,15 @@ final class HTTPServer {
           for exchange in writes { answers.append(ask(exchange)) }
         }
       } catch {
-        // Nothing of the batch was written: each is asked on its own, and answers for itself.
+        // Nothing of the batch was written: each is asked on its own, and answers for itself. Where the batch waited for a
+        // lock in vain they have waited with it, and wait no second time (ER4.2).
         answers.removeAll()
+        engine.withoutWaiting { answers = writes.map(ask) }
       }
+    } else {
+      answers = writes.map(ask)
     }
-    for (place, exchange) in writes.enumerated() {
-      exchange.phase = .ready(place < answers.count ? answers[place] : ask(exchange))
-    }
+    for (exchange, answer) in zip(writes, answers) { exchange.phase = .ready(answer) }
     for exchange in round {
       if !exchange.isWrite { exchange.phase = .ready(ask(exchange)) }
       exchange.request.body = []
@@ -221,6 +228,7 @@ final class HTTPServer {
     carried?.pointee = nil
     let exchange = Unmanaged<Exchange>.fromOpaque(pointer).takeRetainedValue()
     open -= 1
+    lingering.answered(exchange)
     noteReceived(exchange)
     exchange.incoming?.discard()
     lastUse = marfa_boottime()
@@ -247,7 +255,7 @@ final class HTTPServer {
       do throws(Admission.Refused) {
         try admit(exchange, served.listener.admission, String(cString: method), String(cString: version))
       } catch {
-        return send(refusal(error, exchange), exchange)
+        return refuse(refusal(error, exchange), exchange)
       }
       exchange.lastByte = lastUse
       noteReceiving(exchange)
@@ -256,7 +264,7 @@ final class HTTPServer {
       switch engine.beginUpload(exchange.request) {
       case .collected: exchange.bodyLimit = Admission.bodyLimit
       case .incoming(let blob): exchange.incoming = blob
-      case .refused(let response): return send(response, exchange)
+      case .refused(let response): return refuse(response, exchange)
       }
       return .YES
     case .receiving:
@@ -355,6 +363,13 @@ final class HTTPServer {
   }
 
   // MARK: Answers
+
+  /// Refuses a request before its body is read.
+  private func refuse(_ response: HTTPResponse, _ exchange: Exchange) -> MHD_Result {
+    noteReceived(exchange)
+    lingering.hold(exchange)
+    return send(response, exchange)
+  }
 
   private func send(_ response: HTTPResponse, _ exchange: Exchange) -> MHD_Result {
     exchange.phase = .answered

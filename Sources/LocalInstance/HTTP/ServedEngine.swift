@@ -6,6 +6,8 @@ protocol ServedEngine: AnyObject {
   func handle(_ request: InstanceRequest) -> InstanceAnswer
   /// Runs `work`, whose writes share one durable commit.
   func batch(_ work: () throws -> Void) throws
+  /// Runs `work`, which waits for no lock of another process.
+  func withoutWaiting(_ work: () -> Void)
   /// Does what is due.
   func tick()
   /// Ends every stream with `server_stopping`.
@@ -31,6 +33,7 @@ enum UploadStart {
 }
 
 extension ServedEngine {
+  func withoutWaiting(_ work: () -> Void) { work() }
   func beginUpload(_ request: InstanceRequest) -> UploadStart { .collected }
   func refusal(ofUpload incoming: any ArrivingBlob) -> HTTPResponse? { nil }
   func handle(_ request: InstanceRequest, upload incoming: any ArrivingBlob) -> InstanceAnswer { handle(request) }

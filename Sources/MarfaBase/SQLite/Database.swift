@@ -88,6 +88,7 @@ public final class Database {
       sqlite3_close_v2(opened)
       throw SQLiteError(code: code, message: message, statement: nil)
     }
+    JSONText.register(on: opened)
     return opened
   }
 
@@ -211,6 +212,9 @@ public final class Database {
 
   /// The row id of the last insert.
   public var lastInsertedRow: Int64 { sqlite3_last_insert_rowid(handle) }
+
+  /// Sets how many milliseconds a lock of another connection is waited for; a new connection waits for none.
+  public func waitForLocks(_ milliseconds: Int) { sqlite3_busy_timeout(handle, Int32(clamping: milliseconds)) }
 
   /// Whether a transaction is open.
   public var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }

@@ -64,7 +64,7 @@ extension Filter.Condition {
   }
 
   private func like(_ expression: String) -> Clause {
-    Clause(sql: "\(expression) LIKE ? ESCAPE '\\'", values: [pattern])
+    Clause(sql: "(\(expression)) LIKE ? ESCAPE '\\'", values: [pattern])
   }
 
   // MARK: - System fields (SF18)
@@ -92,8 +92,10 @@ extension Filter.Condition {
 
   private func property(_ name: Text) -> Clause {
     // The name is a word of the grammar, so it stands in a path as it is.
-    let value = "json_extract(item.properties, '$.\(name)')"
+    let held = "json_extract(item.properties, '$.\(name)')"
     let kind = "json_type(item.properties, '$.\(name)')"
+    // A list or an object is compared as JavaScript spells it, however it was sent (SF15.5).
+    let value = "CASE WHEN \(kind) IN ('array', 'object') THEN json_spelled(\(held)) ELSE \(held) END"
     let exists = "coalesce(\(kind), 'null') <> 'null'"
     switch `operator` {
     case .exists: return Clause(sql: exists)
@@ -101,27 +103,28 @@ extension Filter.Condition {
     case .contains, .startsWith:
       let match = like(value)
       return Clause(sql: "\(exists) AND \(match.sql)", values: match.values)
-    case .eq: return equal(value, kind)
+    case .eq: return equal(value, held, kind)
     case .neq:
-      let equal = equal(value, kind)
+      let equal = equal(value, held, kind)
       return Clause(sql: "\(exists) AND NOT coalesce(\(equal.sql), 0)", values: equal.values)
     case .gt, .gte, .lt, .lte:
       switch literal {
-      case .text(let text)?: return Clause(sql: "\(exists) AND \(value) \(comparison) ?", values: [text])
+      case .text(let text)?: return Clause(sql: "\(exists) AND (\(value)) \(comparison) ?", values: [text])
       case .number?, .bool?:
-        return Clause(sql: "\(exists) AND CAST(\(value) AS REAL) \(comparison) ?", values: [literal?.double])
+        return Clause(sql: "\(exists) AND CAST(\(held) AS REAL) \(comparison) ?", values: [literal?.double])
       case nil: return Clause(sql: "0")
       }
     }
   }
 
-  private func equal(_ value: String, _ kind: String) -> Clause {
+  private func equal(_ value: String, _ held: String, _ kind: String) -> Clause {
     switch literal {
     case .text(let text)?:
-      return Clause(sql: "(\(kind) IN ('text', 'array', 'object') AND \(value) = ?)", values: [text])
+      guard text.couldBeStructure else { return Clause(sql: "(\(kind) = 'text' AND \(held) = ?)", values: [text]) }
+      return Clause(sql: "(\(kind) IN ('text', 'array', 'object') AND (\(value)) = ?)", values: [text])
     case .number?, .bool?:
       return Clause(
-        sql: "(\(kind) IN ('integer', 'real', 'true', 'false') AND CAST(\(value) AS REAL) = ?)",
+        sql: "(\(kind) IN ('integer', 'real', 'true', 'false') AND CAST(\(held) AS REAL) = ?)",
         values: [literal?.double])
     case nil: return Clause(sql: "0")
     }
@@ -180,4 +183,9 @@ extension Filter.Condition {
         """, values: types)
     return wanted == (`operator` == .eq) ? isPart : .not(isPart)
   }
+}
+
+extension Text {
+  /// Whether a list or an object could have this text.
+  var couldBeStructure: Bool { bytes.first == UInt8(ascii: "[") || bytes.first == UInt8(ascii: "{") }
 }

@@ -89,7 +89,8 @@ extension Filter.Condition {
     let far = "json_extract(far.properties, '$.\(name)')"
     switch (`operator`, literal) {
     case (.eq, .text(let text)):
-      guard text.utf16Count <= ValueIndex.longest else { return nil }
+      // The index holds lists and objects as they were sent, which is not how they compare (SF15.5).
+      guard text.utf16Count <= ValueIndex.longest, !text.couldBeStructure else { return nil }
       return Clause(sql: "SELECT row FROM item_value WHERE name = ? AND value = ?", values: [name, text])
     case (.eq, .number), (.eq, .bool):
       return Clause(sql: "SELECT row FROM item_value WHERE name = ? AND value = ?", values: [name, literal.double])
