@@ -64,6 +64,25 @@ import TestSupport
     #expect(push.outText.contains("sent: created 2, links and placements 2\n"), "\(push.outText)")
   }
 
+  @Test("F35.9 text output names the files left that no longer match; the report counts them")
+  func saysWhatIsUnmatched() async throws {
+    try scratch.write("Notes/Plan.md", "# Plan\n")
+    _ = try await json([
+      "add", notes, "--create", "Work", "--search", #"{"types":["core.note"],"filter":"tags contains \"work\""}"#,
+      "--defaults",
+      #"{"tags":["work"]}"#, "--yes",
+    ])
+    try scratch.write("Notes/Plan.md", "---\ntags: [work]\n---\nWords.\n")
+    _ = try await json(["sync", notes])
+    let text = try #require(scratch.text("Notes/Plan.md"))
+    try scratch.write("Notes/Plan.md", text.replacing("work", with: "home"))
+    _ = try await json(["sync", notes])
+    let told = try await program.run(["sync", notes])
+    #expect(told.outText.contains("Plan.md: left, its item no longer matches the folder's search\n"), "\(told.outText)")
+    let push = try await json(["sync", notes])
+    #expect(push["pull"]?["unmatched"] == 1 && push["pull"]?["flagged"]?.array?.isEmpty == true)
+  }
+
   @Test("C-S16 at a terminal YES confirms the first sync; an empty answer leaves it waiting, exit 0")
   func addAsks() async throws {
     try scratch.write("Notes/One.md", "# One\n")

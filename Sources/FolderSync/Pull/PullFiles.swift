@@ -44,7 +44,9 @@ extension PullPass {
     }
     // What is landed below starts from the binding as it is now.
     binding = bindings[item]
-    if membership == .leftOtherwise, file.isOnDisk { report.unmatched += 1 }
+    if membership == .leftOtherwise, file.isOnDisk, let binding, unmatched.insert(item).inserted {
+      report.unmatchedFiles.append(binding.path.description)
+    }
     switch action {
     case .none, .remove, .keep: if membership == .held, file.isOnDisk { report.unchanged += 1 }
     case .outside:
@@ -305,17 +307,18 @@ extension PullPass {
     let waiting = try folder.store.writes(of: row.id).contains { $0.role == .edit || $0.role == .upload }
     guard moves || reading.hash != wanted else {
       report.unchanged += 1
+      var known = binding
       if keeps, let agreed = binding.showed?.executable, runs != agreed, reading.status.isExecutable == agreed,
         let now = landing.setExecutable(path, runs, seen: reading.status)
       {
+        known.showed?.executable = runs
+        known.seen = SeenStat(now, readAt: folder.now)
+        let saved = known
         try folder.commit {
-          try folder.store.change(row.id) {
-            $0.showed?.executable = runs
-            $0.seen = SeenStat(now, readAt: folder.now)
-          }
+          try folder.store.change(row.id) { ($0.showed, $0.seen) = (saved.showed, saved.seen) }
         }
       }
-      try note(row, binding, reading, waiting: waiting)
+      try note(row, known, reading, waiting: waiting)
       if !waiting, try !folder.isUploading(wanted) { folder.copy.blobs.remove(wanted) }
       return
     }

@@ -100,7 +100,8 @@ extension PullPass {
     switch try remove(binding, hash, ends: true) {
     case .removed(let ended):
       report.letGo += 1
-      report.unmatched -= 1
+      let path = binding.path.description
+      report.unmatchedFiles.removeAll { $0.utf8.elementsEqual(path.utf8) }
       if ended { report.ended += 1 }
       return true
     case .stays(let failure):

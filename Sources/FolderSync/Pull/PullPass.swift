@@ -129,6 +129,8 @@ final class PullPass {
   }
 
   var removedItems: [EntityID] = []
+  /// Items told as unmatched: one is brought more than once where it waits for its place.
+  var unmatched: Set<EntityID> = []
   var unfinished: Set<EntityID> = []
   var waits: [EntityID] = []
 

@@ -74,7 +74,10 @@ extension PullPass {
     }
     if !facts.lists.takes(path) {
       if own != path || found[path] == nil {
-        tell(own ?? path, .outside, "the folder's lists do not take this path", row.id)
+        let why =
+          facts.lists.verdict(on: path) == .package
+          ? "it lies in a package, which is one thing and no directory" : "the folder's lists do not take this path"
+        tell(own ?? path, .outside, why, row.id)
         return nil
       }
     }

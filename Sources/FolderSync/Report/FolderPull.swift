@@ -33,7 +33,9 @@ public struct FolderPull: Hashable, Sendable {
   /// Such files left because the person changed them.
   public var kept = 0
   /// Files left whose item left the search otherwise.
-  public var unmatched = 0
+  public var unmatched: Int { unmatchedFiles.count }
+  /// Which: text output names them, and no report does (F35.9).
+  package var unmatchedFiles: [String] = []
   /// Files left by a paused large removal.
   public var paused = 0
   /// Files taken in from another folder here.

@@ -161,8 +161,7 @@ extension ScanPass {
         binding: isNewHere ? nil : start, item: row, bodyField: facts.bodyField(of: row.type),
         retypedBodyField: retyped.map(facts.bodyField(of:)), names: facts.names, waits: waits))
     if !waits, !isNewHere, let line = fields.line, line < row.version, start.showed?.digest != decision.showed.digest,
-      start.earlier[line] == decision.showed.digest
-        || broughtBack.contains(row.id) && start.ownEarlier.contains(decision.showed.digest)
+      start.earlier[line] == decision.showed.digest || start.showsAgain(decision.showed, line)
     {
       if try folder.store.fact(.suspect) != nil {
         return try waitWithOlder(index, start, line, places: places ? row : nil)
@@ -361,6 +360,14 @@ extension Binding {
       case .local: true
       }
     }
+  }
+}
+
+extension Binding {
+  /// Whether a text the file showed before an edit of its own stands there again, under a line older than the one the file
+  /// had: a copy from before was put back (P3.3). What is undone in a buffer shows the line it had, and is an edit.
+  func showsAgain(_ text: Showed, _ line: Int) -> Bool {
+    self.line.map { line < $0 } ?? false && ownEarlier.contains(text.digest)
   }
 }
 

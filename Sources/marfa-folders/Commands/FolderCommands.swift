@@ -93,7 +93,7 @@ private func confirmedWords(_ confirmed: ConfirmedRemoval, _ directory: String) 
   let directory = directory(of: invocation)
   let restored = try FolderWork.optional(session, for: directory).restore(directory)
   var lines = ["put back \(restored.putBack), restored \(restored.restored)"]
-  lines += PullWords(pull: Report(restored.pull.json)).lines
+  lines += PullWords(pull: Report(restored.pull.json), unmatchedFiles: restored.pull.unmatchedFiles).lines
   invocation.program.output.answer(restored.json, lines)
   return 0
 }

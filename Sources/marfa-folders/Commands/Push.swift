@@ -88,7 +88,10 @@ extension Scheduler {
 }
 
 private func words(_ push: FolderPush) -> [String] {
-  PushWords(push: Report(push.json), conflicts: push.drain.conflicts.map(conflictWords)).lines
+  PushWords(
+    push: Report(push.json), conflicts: push.drain.conflicts.map(conflictWords),
+    unmatchedFiles: push.pull?.unmatchedFiles ?? []
+  ).lines
 }
 
 /// An edit whose text went to a conflicted copy (C19.9).

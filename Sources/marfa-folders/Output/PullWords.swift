@@ -4,6 +4,8 @@ import MarfaBase
 struct PullWords {
   /// The object of C19.2.
   let pull: Report
+  /// The files its `unmatched` counts, which its report does not name (F35.9).
+  var unmatchedFiles: [String] = []
 
   /// The lines of `pull`.
   var lines: [String] {
@@ -23,8 +25,11 @@ struct PullWords {
       (pull.count("let_go"), "let go to another folder"), (pull.count("ended"), "placements ended"),
     ])
     if let left { lines.append("pulled: \(left)") }
-    return lines + settingsWords(pull.report("settings")) + paused + uncarried + flagged + embeds
+    return lines + unmatched + settingsWords(pull.report("settings")) + paused + uncarried + flagged + embeds
   }
+
+  /// Files left whose item left the search.
+  var unmatched: [String] { unmatchedFiles.map { "\($0): left, its item no longer matches the folder's search" } }
 
   /// Items that got no file.
   var notWritten: [String] {

@@ -6,12 +6,14 @@ struct PushWords {
   let push: Report
   /// Lines of edits that went to a conflicted copy (C19.9).
   let conflicts: [String]
+  /// The files its pull left unmatched.
+  var unmatchedFiles: [String] = []
 
   /// The lines.
   var lines: [String] {
     let scan = ScanWords(scan: push.report("scan"))
     let drain = DrainWords(drain: push.report("drain"))
-    let pull = PullWords(pull: push.report("pull"))
+    let pull = PullWords(pull: push.report("pull"), unmatchedFiles: unmatchedFiles)
     let caughtUp = push.report("catch_up")
     var lines: [String] = []
     for filled in [push.report("hydrated"), caughtUp.report("hydrated")] where !filled.json.isNull {
@@ -41,6 +43,7 @@ struct PushWords {
         (pull.pull.count("unmatched"), "files left, no longer matched"),
       ])
       if let left { lines.append(left) }
+      lines += pull.unmatched
       lines += pull.notWritten
     }
     return lines + PullWords.unplaced(pull.pull.count("unplaced"))

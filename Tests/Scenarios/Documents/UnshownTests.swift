@@ -73,6 +73,23 @@ struct UnshownTests {
     #expect(bodies.sorted() == ["Base.\nLate.\n", "Theirs.\n"])
   }
 
+  @Test("P3.3 what is undone in a buffer whose line no pull rewrote meanwhile is an edit; it is sent")
+  func undone() throws {
+    let desk = try Desk()
+    try desk.machine.write("A.md", "Words.\n")
+    for _ in 0..<2 { _ = try desk.push() }
+    let id = try desk.id("A")
+    let first = try desk.machine.need("A.md")
+    try desk.machine.save("A.md", first + "Typed.\n")
+    _ = try desk.machine.scan()
+    try desk.machine.folders.working(desk.machine.root, "drain") { folder in _ = try folder.drain() }
+    #expect(try desk.properties(id)["body"] == "Words.\nTyped.\n")
+    try desk.machine.save("A.md", first)
+    let (push, sent) = try desk.push()
+    #expect(push.scan.flagged.isEmpty && sent.edits(id).count == 1, "\(push.json.compact)")
+    #expect(try desk.properties(id)["body"] == "Words.\n" && desk.machine.body("A.md") == "Words.\n")
+  }
+
   @Test("Q67.2 two machines that make the same links and lines agree: nothing is held, and later changes arrive")
   func sameEdges() throws {
     let desk = try Desk()

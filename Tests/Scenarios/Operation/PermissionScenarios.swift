@@ -49,6 +49,11 @@ struct PermissionScenarios {
     let push = try folder.push()
     #expect(mode(folder, "run.sh") & 0o111 == 0 && mode(folder, "plain.sh") & 0o100 != 0)
     #expect(push.scan.updated == 0)
+    // Changed back here at once, it is the person's.
+    try folder.disk.setMode(folder.path("plain.sh"), 0o644)
+    let back = try folder.push()
+    #expect(back.scan.updated == 1 && mode(folder, "plain.sh") & 0o111 == 0)
+    #expect(try executable(bench, plain) == false)
     #expect(try folder.push().drain.drain.answered == 0)
     try folder.disk.setMode(folder.path("run.sh"), 0o755)
     let pull = try folder.pull()

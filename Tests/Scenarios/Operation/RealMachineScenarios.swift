@@ -208,7 +208,7 @@ struct RealMachineScenarios {
   }
 
   @Test(
-    "P-S12, P3.2 an older text of one's own put back from a backup loses to the newer one; the same saved anew is sent")
+    "P-S13, P3.3 an older text of one's own put back loses to the newer one, with the time it had or a new one")
   func ownReverted() throws {
     let bench = try FolderBench()
     let folder = try KeptFolder(bench)
@@ -225,6 +225,7 @@ struct RealMachineScenarios {
     try folder.write("b.md", oldB.replacing("First of b.", with: "Second of b."))
     for _ in 0..<2 { try folder.push() }
     let new = try #require(folder.text("a.md"))
+    let newB = try #require(folder.text("b.md"))
     bench.transport.clear()
     try folder.disk.rename(backup, to: folder.path("a.md"))
     let push = try folder.push()
@@ -232,11 +233,12 @@ struct RealMachineScenarios {
     #expect(folder.text("a.md") == new && push.pull?.rewritten == 1)
     #expect(try bench.body(a) == "Second, mine.\n")
     #expect(bench.writes.isEmpty)
-    // An editor that still held the old text, saved now, says it anew.
+    // One copied back with the time of now too: its line tells it from an edit.
     try folder.write("b.md", oldB)
     let again = try folder.push()
-    #expect(again.scan.updated == 1 && again.scan.flagged.isEmpty, "\(again.json.compact)")
-    #expect(try bench.body(b) == "First of b.\n")
+    #expect(again.scan.updated == 0 && again.scan.flagged.map(\.flag) == ["reverted"], "\(again.json.compact)")
+    #expect(try bench.body(b) == "Second of b.\n" && folder.text("b.md") == newB)
+    #expect(try folder.push().scan.flagged.isEmpty)
   }
 
   @Test(
