@@ -8,6 +8,7 @@ final class OtherFolders {
     var dir: PathBytes
     var store: Text?
     var isListed: Bool
+    var entry: RegistryEntry?
   }
 
   /// Why nothing can be told this pass (F41.10, F41.11).
@@ -36,7 +37,7 @@ final class OtherFolders {
       do throws(RegistryFailure) { entries = try registry.entries() } catch { reason = reason ?? error.message }
     }
     let own = try folder.copy.storeID()
-    var candidates = entries.map { Candidate(dir: $0.dir, store: $0.store, isListed: true) }
+    var candidates = entries.map { Candidate(dir: $0.dir, store: $0.store, isListed: true, entry: $0) }
     for known in try folder.store.otherFolders()
     where !candidates.contains(where: { $0.store == known.store || $0.dir == known.dir }) {
       candidates.append(Candidate(dir: known.dir, store: known.store, isListed: false))
@@ -65,7 +66,11 @@ final class OtherFolders {
   private func look(_ candidate: Candidate, into looked: inout Looked) {
     let look = folder.registry?.look(candidate.dir) ?? DirectoryLook.at(candidate.dir, folder.context.files)
     switch look.state {
-    case .noFolder: return
+    case .noFolder:
+      guard candidate.entry?.awaitsVolume(look) ?? false else { return }
+      looked.closed.append(
+        "the volume of the folder at \(candidate.dir) is not mounted; bring it back, or take the folder off the list with "
+          + "`remove` where it is gone for good")
     case .unknown:
       // One that dropped off the list is looked in only while it can be found (X5.6).
       guard candidate.isListed else { return }

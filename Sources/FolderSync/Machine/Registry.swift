@@ -131,16 +131,19 @@ package struct Registry: Sendable {
     let before = held ?? []
     guard before.allSatisfy({ looks[$0.dir] != nil }) else { return nil }
     let after = body(tidied(before, looks))
-    let isUnchanged = before.count == after.count && zip(before, after).allSatisfy { $0.isSame($1) }
+    let isUnchanged =
+      before.count == after.count && zip(before, after).allSatisfy { $0.isSame($1) && $0.isMount == $1.isMount }
     if !isUnchanged { try write(after, in: directory) }
     return after
   }
 
-  /// X3.3: resolved, without those whose directory holds no folder, each directory and store once.
+  /// X3.3: resolved, without those whose directory holds no folder, each directory and store once. The directory of an
+  /// unplugged volume is not mounted, whatever lies beneath it (X3.4).
   private func tidied(_ entries: [RegistryEntry], _ looks: [PathBytes: DirectoryLook]) -> [RegistryEntry] {
     var kept: [RegistryEntry] = []
     for var entry in entries {
-      guard let look = looks[entry.dir], look.state != .noFolder else { continue }
+      guard let look = looks[entry.dir], look.state != .noFolder || entry.awaitsVolume(look) else { continue }
+      if look.state == .folder { entry.isMount = look.isMount }
       // Where it can't be told whose it is, nothing of it is dropped (X5.8).
       if entry.members != nil, look.state == .folder, !isForeign(look.resolved) { entry.members = nil }
       entry.dir = look.resolved

@@ -10,6 +10,9 @@ package struct RegistryEntry: Hashable, Sendable {
   package var folder: Text
   /// The store's own id; nil where the entry predates it.
   package var store: Text?
+  /// Whether a volume was mounted at the directory when its folder was last seen there: without that volume the empty
+  /// directory beneath is no folder that went (X3.4). A member beside X2's, written only where it is so.
+  var isMount = false
   /// Every member as it was read, kept where the entry is another agent's (X5.8).
   var members: JSONObject?
 
@@ -25,7 +28,8 @@ package struct RegistryEntry: Hashable, Sendable {
     self.dir = PathBytes(dir)
     self.folder = folder
     store = json["store"]?.text
-    let known: [Text] = ["dir", "folder", "store"]
+    isMount = json["mount"]?.bool ?? false
+    let known: [Text] = ["dir", "folder", "store", "mount"]
     if let object = json.object, object.keys.contains(where: { !known.contains($0) }) { members = object }
   }
 
@@ -34,6 +38,7 @@ package struct RegistryEntry: Hashable, Sendable {
     object["dir"] = .string(dir.text)
     object["folder"] = .string(folder)
     object["store"] = store.map { .string($0) }
+    object["mount"] = isMount ? true : nil
     return .object(object)
   }
 
@@ -41,6 +46,9 @@ package struct RegistryEntry: Hashable, Sendable {
   package func isSame(_ other: RegistryEntry) -> Bool {
     dir == other.dir && folder == other.folder && store == other.store
   }
+
+  /// Whether its directory is the empty one a volume of its folder is mounted at, without that volume (X3.4).
+  func awaitsVolume(_ look: DirectoryLook) -> Bool { isMount && look.state == .noFolder && !look.isMount }
 
   /// Whether one takes the other's place (X2.3).
   func replaces(_ other: RegistryEntry) -> Bool { dir == other.dir || (store != nil && store == other.store) }
@@ -80,6 +88,8 @@ package struct DirectoryLook: Hashable, Sendable {
   /// Its real path.
   package var resolved: PathBytes
   package var state: State
+  /// Whether it lies on another volume, or is reached by another mount, than the directory it is in.
+  package var isMount = false
 
   /// Looks, however long it takes.
   package static func at(_ dir: PathBytes, _ files: any FileSystem) -> DirectoryLook {
@@ -97,6 +107,11 @@ package struct DirectoryLook: Hashable, Sendable {
         return .unknown
       }
     }
-    return DirectoryLook(resolved: resolved, state: state())
+    return DirectoryLook(resolved: resolved, state: state(), isMount: isMount(resolved, files))
+  }
+
+  private static func isMount(_ dir: PathBytes, _ files: any FileSystem) -> Bool {
+    guard dir != "/", let own = try? files.status(dir), let above = try? files.status(dir.parent) else { return false }
+    return own.device != above.device || own.mount != above.mount
   }
 }

@@ -149,6 +149,8 @@ extension PullPass {
       }
     }
     agree(&binding, row, form)
+    // A conflicted copy of this folder's own text: nobody has read its links yet.
+    if form != .bytes, owedCopies.contains(row.id) { binding.edgesOwed = true }
     let runs = form == .bytes ? row.properties["executable"]?.bool ?? false : false
     try add(
       PlannedLanding(
@@ -217,9 +219,8 @@ extension PullPass {
   // MARK: Files in place
 
   private func bringDocument(_ row: Item, _ binding: Binding, _ reading: FileReading) throws {
+    guard let bytes = reading.bytes, !plansOnly, let path = try free(row, binding) else { return }
     let place = places[row.id]
-    let path = place?.path ?? binding.path
-    guard let bytes = reading.bytes, !plansOnly else { return }
     let waiting = try folder.store.writes(of: row.id).contains { $0.role == .edit }
     let rendered: [UInt8]
     switch try render(row, binding.form, existing: bytes, binding: binding) {
@@ -239,7 +240,7 @@ extension PullPass {
       }
     }
     guard differs || moves else {
-      report.unchanged += 1
+      if place.map({ $0.path == path }) ?? true { report.unchanged += 1 }
       return try note(row, binding, reading, waiting: waiting)
     }
     var next = binding
@@ -252,22 +253,33 @@ extension PullPass {
       let own = binding.spent.last { $0.write != nil }?.write
       next.spent.append(SpentLine(line: row.version, write: own, whenLanded: own != nil))
     }
-    if moves, disk.standing(at: path).map({ $0 != binding.path }) ?? false {
-      let standing = disk.standing(at: path)
-      if let standing, let owner = bindings.values.first(where: { $0.path == standing && $0.missingSince == nil }),
-        let there = places[owner.item], there.path != owner.path, !unfinished.contains(row.id)
-      {
-        unfinished.insert(row.id)
-        return
-      }
-      return tell(binding.path, .unwritten, "a file the folder did not write is at \(path)", row.id)
-    }
     try add(
       PlannedLanding(
         wish: LandingWish(
           path: path, content: .bytes(differs ? rendered : bytes), expected: moves ? .absent : .bytes(reading.hash)),
-        binding: next, count: moves ? .moved : .rewritten, isBeside: place?.isBeside ?? false,
+        binding: next, count: moves ? .moved : .rewritten,
+        isBeside: place.map { $0.isBeside && $0.path == path } ?? false,
         leaves: moves ? (binding.path, reading.hash) : nil))
+  }
+
+  /// Where a file goes in this pull: its place, or where it is while another file has that. What has it is told, and the
+  /// file is brought current all the same. Nil where the other file of ours is about to move on: it comes again (F19.16).
+  private func free(_ row: Item, _ binding: Binding) throws -> PathBytes? {
+    let path = places[row.id]?.path ?? binding.path
+    guard path != binding.path, let standing = disk.standing(at: path), standing != binding.path else { return path }
+    let owner = bindings.values.first { $0.path == standing && $0.missingSince == nil }
+    guard let owner else {
+      tell(binding.path, .unwritten, "a file the folder did not write is at \(path)", row.id)
+      return binding.path
+    }
+    let moves = places[owner.item].map { $0.path != owner.path } ?? false
+    if moves, unfinished.insert(row.id).inserted { return nil }
+    tell(
+      binding.path, .unwritten,
+      moves
+        ? "the file that is at \(path) waits for another to move away itself" : "another item's file is at \(path)",
+      row.id)
+    return binding.path
   }
 
   private func directory(of path: PathBytes) -> (any Directory)? {
@@ -299,14 +311,14 @@ extension PullPass {
 
   private func bringBytes(_ row: Item, _ binding: Binding, _ reading: FileReading) throws {
     guard let wanted = row.properties["blob_ref"]?.text.flatMap({ ContentHash($0) }), !plansOnly else { return }
+    guard let path = try free(row, binding) else { return }
     let place = places[row.id]
-    let path = place?.path ?? binding.path
     let moves = path != binding.path
     let keeps = try folder.keepsPermissions(in: root)
     let runs = row.properties["executable"]?.bool ?? false
     let waiting = try folder.store.writes(of: row.id).contains { $0.role == .edit || $0.role == .upload }
     guard moves || reading.hash != wanted else {
-      report.unchanged += 1
+      if place.map({ $0.path == path }) ?? true { report.unchanged += 1 }
       var known = binding
       if keeps, let agreed = binding.showed?.executable, runs != agreed, reading.status.isExecutable == agreed,
         let now = landing.setExecutable(path, runs, seen: reading.status)
@@ -321,9 +333,6 @@ extension PullPass {
       try note(row, known, reading, waiting: waiting)
       if !waiting, try !folder.isUploading(wanted) { folder.copy.blobs.remove(wanted) }
       return
-    }
-    if moves, disk.standing(at: path).map({ $0 != binding.path }) ?? false {
-      return tell(binding.path, .unwritten, "a file the folder did not write is at \(path)", row.id)
     }
     let content: LandingContent
     if reading.hash == wanted {

@@ -54,6 +54,8 @@ final class PullPass {
   var removed: [PathBytes] = []
   /// Files taken in that show an older version: brought current in this pull.
   var brought: [EntityID] = []
+  /// Conflicted copies of this folder's own texts whose links no scan has read yet.
+  var owedCopies: Set<EntityID> = []
 
   init(_ folder: FolderEngine, _ facts: PassFacts, root: any Directory, plansOnly: Bool = false, isWatch: Bool = false)
     throws
@@ -72,6 +74,7 @@ final class PullPass {
 
   func run() throws -> FolderPull {
     for binding in try folder.store.bindings() { bindings[binding.item] = try lettingGoOfMetStates(binding) }
+    owedCopies = try folder.store.owedCopies()
     let matching = try folder.copy.items(matching: facts.search)
     held = Set(matching)
     try findEmbedded()
@@ -161,7 +164,7 @@ final class PullPass {
       switch walked.reach(of: binding.path, seen: binding.identity) {
       case .looked: return .missing
       case .unreadable(let reason): return .unreadable(reason)
-      case .leftOut, .unmounted: return .unreached
+      case .leftOut, .link, .unmounted: return .unreached
       }
     }
     switch folder.read(binding.path, in: root, keeping: binding.form != .bytes) {

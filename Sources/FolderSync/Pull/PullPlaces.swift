@@ -40,7 +40,7 @@ extension PullPass {
     if let own, found[own] == nil {
       switch walked.reach(of: own, seen: binding?.identity) {
       case .looked: break
-      case .leftOut, .unreadable, .unmounted:
+      case .leftOut, .link, .unreadable, .unmounted:
         // A file the walk does not reach keeps its path; the pull tells of it where it comes to the file itself.
         return PlacementWish(
           item: row.id, path: own, placement: edge.flatMap { isServers ? ($0.createdAt, $0.id) : nil }, own: own)
@@ -62,7 +62,7 @@ extension PullPass {
     } else if let own {
       path = own
     } else {
-      path = madePath(of: row)
+      path = try takenPath(of: row) ?? madePath(of: row)
     }
     // Where the disk cannot hold the name, the nearest it can (P7.8): the file's placement follows it.
     if folder.takesWindowsNames { path = DocumentNames.windows(path) }
@@ -91,6 +91,18 @@ extension PullPass {
     }
     return PlacementWish(
       item: row.id, path: path, placement: edge.flatMap { isServers ? ($0.createdAt, $0.id) : nil }, own: own)
+  }
+
+  /// The path of a text file that another folder of the machine let go: taken in, it stays the kind of file it is, since no
+  /// frontmatter is ever written into one (F17.1, F44.2). Nil for every other item.
+  private func takenPath(of row: Item) throws -> PathBytes? {
+    guard !plansOnly, !facts.isFileItem(row.type), bindings[row.id] == nil, held.contains(row.id),
+      try !others().isEmpty, let source = try others().letGo(row.id), source.binding.form == .text,
+      let ending = source.binding.path.name.fileExtension
+    else { return nil }
+    let made = madePath(of: row)
+    let name = Text(bytes: DocumentNames.stem(of: made.name).bytes + [UInt8(ascii: ".")] + ending.bytes)
+    return made.parent.appending(DocumentNames.file(title: name))
   }
 
   /// The path made of an item's title, under its type's first placement (F19.6, F58).

@@ -105,13 +105,13 @@ extension PullPass {
     let heldBack = Set(binding?.heldBack ?? [])
     let renamed = Set(
       (binding?.edges ?? []).filter { heldBack.contains($0.edge) && $0.embed.map(typed.contains) ?? false }.map(\.edge))
+    // An embed another device took out of the body embeds nothing any more: its edge, where it stands, is listed (F12.19).
     var embeddedHere: Set<EntityID> = Set(
-      (binding?.edges ?? []).filter { $0.place == .embed && !heldBack.contains($0.edge) }.map(\.other))
-    for embed in references.embeds {
-      for edge in edges where edge.type == PassFacts.attachedTo && edge.target == row.id {
-        if try answers(edge.source, to: embed, in: path) { embeddedHere.insert(edge.source) }
-      }
-    }
+      (binding?.edges ?? []).filter { edge in
+        edge.place == .embed && !heldBack.contains(edge.edge) && edge.embed.map(typed.contains) ?? true
+      }.map(\.other))
+    let attached = edges.filter { $0.type == PassFacts.attachedTo && $0.target == row.id }.map(\.source)
+    for embed in references.embeds { embeddedHere.formUnion(try named(by: embed, among: attached, in: path)) }
     var lines: [Text: (targets: [EntityID], many: Bool)] = [:]
     for edge in edges.sorted(by: { ($0.createdAt, $0.id) < ($1.createdAt, $1.id) }) {
       guard edge.type != PassFacts.inFolder, edge.source != edge.target, let type = facts.catalog.edgeTypes[edge.type]
@@ -241,19 +241,23 @@ extension PullPass {
     let references = BodyReferences(body: document.body, kind: document.kind)
     for link in references.links { show(PassFacts.references, true, try items(link.text), .link) }
     let path = places[row.id]?.path ?? binding?.path ?? .empty
+    let attached = edges.filter {
+      $0.type == PassFacts.attachedTo && $0.target == row.id && $0.source != row.id
+    }
     for embed in references.embeds {
-      for edge in edges where edge.type == PassFacts.attachedTo && edge.target == row.id && edge.source != row.id {
-        guard !shown.contains(where: { $0.edge == edge.id }), try answers(edge.source, to: embed, in: path) else {
-          continue
-        }
+      let named = Set(try named(by: embed, among: attached.map(\.source), in: path))
+      for edge in attached where named.contains(edge.source) && !shown.contains(where: { $0.edge == edge.id }) {
         shown.append(
           ShownEdge(edge: edge.id, type: edge.type, other: edge.source, place: .embed, embed: embed.typed))
       }
     }
-    // What the file showed before and the copy still holds stays shown: an edge is never forgotten by a write of ours.
+    // What the file showed before, still says and the copy still holds stays shown: an edge is never forgotten by a write
+    // of ours.
+    let typed = Set(references.embeds.map(\.typed))
     for kept in binding?.edges ?? [] where !shown.contains(where: { $0.edge == kept.edge }) {
       if edges.contains(where: { $0.id == kept.edge }),
-        kept.place == .embed || binding?.heldBack.contains(kept.edge) ?? false
+        kept.place == .embed && kept.embed.map(typed.contains) ?? true
+          || binding?.heldBack.contains(kept.edge) ?? false
       {
         shown.append(kept)
       }
@@ -263,17 +267,37 @@ extension PullPass {
 
   // MARK: Embeds (F12.33 to F12.38)
 
-  /// Whether an attachment answers to an embed: by the path of its file here, its placement, or its name or title.
-  func answers(_ item: EntityID, to embed: BodyEmbed, in path: PathBytes) throws -> Bool {
-    if let bound = bindings[item], bound.missingSince == nil, EmbedFiles.answers(bound.path, to: embed, in: path) {
+  /// The file items among a document's attachments that an embed names: those that answer to the surest of its names to
+  /// which any does.
+  func named(by embed: BodyEmbed, among attached: [EntityID], in path: PathBytes) throws -> [EntityID] {
+    guard !attached.isEmpty else { return [] }
+    for name in EmbedFiles.names(of: embed) {
+      let found = try attached.filter { try answers($0, to: embed, named: name, in: path) }
+      if !found.isEmpty { return found }
+    }
+    return []
+  }
+
+  /// Whether an attachment answers to a name of an embed: by the path of its file here, its placement, or its name or
+  /// title.
+  private func answers(
+    _ item: EntityID, to embed: BodyEmbed, named name: Text, in path: PathBytes
+  ) throws -> Bool {
+    guard let row = try folder.copy.item(item), facts.isFileItem(row.type) else { return false }
+    if let bound = bindings[item], bound.missingSince == nil,
+      EmbedFiles.answers(bound.path, to: embed, named: name, in: path)
+    {
       return true
     }
-    guard let name = EmbedFiles.fileName(of: embed), let row = try folder.copy.item(item) else { return false }
-    if let title = row.properties[facts.titleField(of: row.type)]?.text, NameKey(title) == NameKey(name) { return true }
+    let last = PathBytes(name).name
+    if last.isEmpty { return false }
+    if let title = row.properties[facts.titleField(of: row.type)]?.text, NameKey(title) == NameKey(last.text) {
+      return true
+    }
     if let text = try folder.placement(of: item)?.properties["path"]?.text,
       case .inside(let placed) = PlacementPath(text)
     {
-      return placed.name.nameKey == NameKey(name)
+      return placed.name.nameKey == last.nameKey
     }
     return false
   }
@@ -357,19 +381,15 @@ extension PullPass {
       report.embeds.append(FlaggedFile(path, .embed, "\(embed.typed) \(reason)"))
       return nil
     }
+    var matches = try named(by: embed, among: attached, in: path).filter { item in
+      try folder.copy.item(item).map { !$0.isTrashed } ?? false
+    }
     switch EmbedFiles().resolve(embed, in: path) {
-    case .notAFile:
-      // A name with no known extension names a file only where one here answers to it (F12.17).
-      guard try attached.contains(where: { try bindings[$0] != nil && answers($0, to: embed, in: path) }) else {
-        return nil
-      }
+    // Where its ending names no kind of file it means a file only where an attachment answers to it (F12.17, F12.33).
+    case .notAFile: if matches.isEmpty { return nil }
     case .leadsOut: return tell("leads out of the folder")
     case .rawSpace: return tell("names no file: a space ends its path")
     case .missing, .file: break
-    }
-    var matches: [EntityID] = []
-    for item in attached where try answers(item, to: embed, in: path) {
-      if let row = try folder.copy.item(item), !row.isTrashed, facts.isFileItem(row.type) { matches.append(item) }
     }
     // The one bound at its path first (F12.33).
     if matches.count > 1 {
@@ -394,7 +414,11 @@ extension PullPass {
       if let placed, EmbedFiles.answers(placed, to: embed, in: path) { return placed }
       if let own, EmbedFiles.answers(own, to: embed, in: path) { return own }
     }
-    let says = EmbedFiles.ownPlace(of: embed, in: path) ?? path.parent.appending(DocumentNames.file(title: "file"))
+    let names = EmbedFiles.names(of: embed)
+    let name = try names.first { try answers(item, to: embed, named: $0, in: path) } ?? names.last ?? "file"
+    let says =
+      EmbedFiles.ownPlace(of: embed, named: name, in: path)
+      ?? path.parent.appending(DocumentNames.file(title: "file"))
     // The file keeps its own name, however the embed spells it (F12.22).
     for spelled in [own, placed] { if let spelled, spelled.nameKey == says.nameKey { return spelled } }
     let title = try folder.copy.item(item).flatMap { $0.properties[facts.titleField(of: $0.type)]?.text }

@@ -99,6 +99,9 @@ public struct FolderStatus: Hashable, Sendable {
   /// The pause its person asked for (P5.4).
   package var pause: FolderPause?
 
+  /// Why no pass follows the folder's settings; nil where they do.
+  package var unfollowed: String?
+
   /// Nothing.
   public init() {}
 
@@ -108,6 +111,7 @@ public struct FolderStatus: Hashable, Sendable {
       "files": .array(files.map(\.json)), "paused": ["disk": .int(pausedOnDisk), "pull": .int(pausedInPull)],
     ])
     if let pause { object["pause"] = pause.json }
+    if let unfollowed { object["settings"] = ["flagged": .string(unfollowed)] }
     if firstSyncWaits { object["first_sync"] = ["plan": plan?.json ?? .null] }
     return .object(object)
   }

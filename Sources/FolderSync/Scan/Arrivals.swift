@@ -174,6 +174,7 @@ extension Binding {
     binding.unmatched = false
     binding.setAside = nil
     binding.refusals = []
+    binding.unseenEdges = []
     binding.spent.removeAll { $0.write != nil }
     binding.linesOwed = false
     binding.filled = JSONObject()

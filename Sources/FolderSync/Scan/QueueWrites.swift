@@ -51,18 +51,35 @@ extension FolderEngine {
     }
     let properties = members(["path": .string(path.text)])
     let queued: QueuedWrite
-    if let edge {
-      guard let update = try copy.queue.updateEdge(edge.id, version: edge.version, properties: properties) else {
-        return false
+    do throws(MarfaError) {
+      if let edge {
+        guard let update = try copy.queue.updateEdge(edge.id, version: edge.version, properties: properties) else {
+          return false
+        }
+        queued = update
+      } else {
+        queued = try copy.queue.createEdge(
+          EdgeDraft(
+            id: context.ids.next(), source: item, target: folderID, type: PassFacts.inFolder, properties: properties))
       }
-      queued = update
-    } else {
-      queued = try copy.queue.createEdge(
-        EdgeDraft(
-          id: context.ids.next(), source: item, target: folderID, type: PassFacts.inFolder, properties: properties))
+    } catch {
+      guard error.code == .validation, let why = Self.unplaceable(path) else { throw error }
+      throw MarfaError.validation("\(error.message): \(why); rename the file")
     }
     try store.link(FolderWrite(id: queued.id, item: item, role: .placement, detail: path.text))
     return true
+  }
+
+  /// Why no placement can name a path of this disk (E2.5), so that a person knows it is the name that has to change.
+  private static func unplaceable(_ path: PathBytes) -> String? {
+    let bytes = path.bytes
+    if bytes.contains(UInt8(ascii: "\\")) {
+      return "the name \(path) holds a backslash, which other systems take apart"
+    }
+    if bytes.count > 1, bytes[1] == UInt8(ascii: ":") {
+      return "the name \(path) begins as a drive of another system does"
+    }
+    return path.text.utf16Count > 1024 ? "its path is longer than 1024 characters" : nil
   }
 
   private func stands(_ refused: RefusedPlacement, at path: PathBytes, base: Text?) throws -> Bool {

@@ -63,3 +63,23 @@ extension FolderStore {
     try database.run("DELETE FROM trashed_item WHERE item NOT IN (SELECT id FROM item WHERE state = 'trashed')")
   }
 }
+
+extension FolderStore {
+  /// Conflicted copies of this folder's own texts whose links no scan has read yet.
+  func owedCopies() throws(SQLiteError) -> Set<EntityID> {
+    guard let text = try fact(.owedCopies) else { return [] }
+    return Set(((try? JSON(parsing: text.bytes))?.array ?? []).compactMap { $0.text.flatMap { EntityID($0) } })
+  }
+
+  func oweEdges(of copy: EntityID) throws(SQLiteError) { try setOwed(try owedCopies().union([copy])) }
+
+  func takeOwedEdges(of copy: EntityID) throws(SQLiteError) {
+    let owed = try owedCopies()
+    if owed.contains(copy) { try setOwed(owed.subtracting([copy])) }
+  }
+
+  private func setOwed(_ copies: Set<EntityID>) throws(SQLiteError) {
+    let ids = JSON.array(copies.sorted().map { .string($0.text) })
+    try set(.owedCopies, copies.isEmpty ? nil : Text(bytes: ids.write()))
+  }
+}

@@ -37,4 +37,7 @@ extension FolderEngine {
 }
 
 /// A scan that decided nothing, since a file names an item or a version the copy has not heard of (P8.1).
-struct CatchUpFirst: Error {}
+struct CatchUpFirst: Error {
+  /// Whether a file's own lines name it, and not its bytes alone.
+  var isNamed = false
+}

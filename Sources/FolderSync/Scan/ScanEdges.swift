@@ -64,7 +64,22 @@ extension ScanPass {
       } else if binding.hold?.flag == .edges {
         binding.hold = nil
       }
-      for change in decision.changes { try apply(change, to: &binding) }
+      let body = try bodyWrite(of: work.item)
+      var unseen: [ContentHash] = []
+      for change in decision.changes {
+        if case .create(let type, let isSource, let other, _) = change {
+          let meaning = FileRefusal.edgeMeaning(
+            type, from: isSource ? work.item : other, to: isSource ? other : work.item)
+          // The server has it, and shows this copy none of it: asked again at each pass, it would be refused at each.
+          if !work.isChanged, binding.unseenEdges.contains(meaning) {
+            unseen.append(meaning)
+            continue
+          }
+        }
+        try apply(change, to: &binding, shown: shown, by: body)
+      }
+      binding.unseenEdges = unseen
+      if try owedCopies().contains(work.item) { try folder.store.takeOwedEdges(of: work.item) }
       if !binding.edgesOwed { binding.lostEdges = [] }
       for place in binding.edges.indices where binding.edges[place].place == .embed && binding.edges[place].embed == nil
       {
@@ -79,8 +94,22 @@ extension ScanPass {
     }
   }
 
-  private func apply(_ change: EdgeChange, to binding: inout Binding) throws {
+  /// The write by which a file's present body is on its way: what its links and embeds ask for goes once that landed, and
+  /// not where another device's body won over it (D91.1, D94.1).
+  private func bodyWrite(of item: EntityID) throws -> EntityID? {
+    try folder.store.writes(of: item).last { mine in
+      try mine.role == .edit && folder.copy.queue.write(mine.id)?.verdict == nil
+    }?.id
+  }
+
+  /// - Parameters:
+  ///   - shown: the edges the file showed before.
+  ///   - body: the write its body waits in.
+  private func apply(
+    _ change: EdgeChange, to binding: inout Binding, shown: [ShownEdge], by body: EntityID?
+  ) throws {
     let item = binding.item
+    func waits(_ place: ShownEdge.Place?) -> EntityID? { place == .link || place == .embed ? body : nil }
     do {
       switch change {
       case .create(let type, let isSource, let other, let place):
@@ -90,7 +119,7 @@ extension ScanPass {
         let properties = lost.map { binding.lostEdges.remove(at: $0).properties } ?? JSONObject()
         let id = try create(
           type, source: isSource ? item : other, target: isSource ? other : item, item: item, detail: nil,
-          properties: properties)
+          properties: properties, by: waits(place))
         binding.edges.append(ShownEdge(edge: id, type: type, other: other, place: place))
       case .move(let edge, let version, _, let isSource, let other, _):
         guard
@@ -100,7 +129,9 @@ extension ScanPass {
         try folder.store.link(FolderWrite(id: queued.id, item: item, role: .edge, detail: edge.text))
       case .delete(let edge):
         guard try folder.copy.edge(edge) != nil else { return }
-        let queued = try folder.copy.queue.deleteEdge(edge)
+        let body = waits(shown.first { $0.edge == edge }?.place)
+        let queued = try folder.copy.queue.deleteEdge(edge, waitingOn: body.map { [$0] } ?? [])
+        if let body { try folder.copy.bodies.note(queued.id, of: item, by: body) }
         try folder.store.link(FolderWrite(id: queued.id, item: item, role: .edge, detail: edge.text))
       }
     } catch let error as MarfaError where error.isLocalRefusal {
@@ -112,11 +143,13 @@ extension ScanPass {
   @discardableResult
   private func create(
     _ type: Text, source: EntityID, target: EntityID, item: EntityID, detail: Text?,
-    properties: JSONObject = JSONObject()
+    properties: JSONObject = JSONObject(), by body: EntityID? = nil
   ) throws -> EntityID {
     let id = folder.context.ids.next()
     let queued = try folder.copy.queue.createEdge(
-      EdgeDraft(id: id, source: source, target: target, type: type, properties: properties))
+      EdgeDraft(id: id, source: source, target: target, type: type, properties: properties),
+      waitingOn: body.map { [$0] } ?? [])
+    if let body { try folder.copy.bodies.note(queued.id, of: item, by: body) }
     try folder.store.link(FolderWrite(id: queued.id, item: item, role: .edge, detail: detail ?? id.text))
     return id
   }

@@ -69,8 +69,17 @@ extension ScanPass {
     if row.isTrashed {
       if let before, isAnother(file, than: before) { return try decideNewInPlace(index, of: item) }
       // An item in the bin takes no edit; the pull takes the file away, or keeps what the person changed (F35).
+      if let hash = file.hash, !file.settles, !file.isUnread, hash != binding.readHash, hash != binding.writtenHash {
+        binding.hold = Hold(
+          .refused,
+          "its item is in the bin, and takes no change there; restore it, or rename the file "
+            + "without its marfa_id line to make a new one")
+        binding.heldHash = hash
+        report.flagged.append(FlaggedFile(file.path, .refused, binding.hold?.reason ?? ""))
+      }
       report.unchanged += 1
-      return try group { [folder] in try folder.store.save(binding) }
+      let saved = binding
+      return try group { [folder] in try folder.store.save(saved) }
     }
     if file.settles {
       report.settling.append(file.path.description)

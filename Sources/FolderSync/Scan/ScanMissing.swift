@@ -14,8 +14,11 @@ extension ScanPass {
       if heldNames[binding.path] != nil { continue }
       switch walked.reach(of: binding.path, seen: binding.identity) {
       case .looked: missing.append(binding)
-      case .leftOut, .unreadable:
+      case .leftOut, .unreadable: report.unreached += 1
+      case .link(let link):
         report.unreached += 1
+        let told = FlaggedFile(link, .unreadable, Reach.standsForLink)
+        if !report.directories.contains(told) { report.directories.append(told) }
       case .unmounted where folder.context.sabotage.breaks(.vanishedMountAsDeletes): missing.append(binding)
       case .unmounted(let directory, let reason):
         report.unreached += 1
@@ -135,11 +138,37 @@ extension ScanPass {
       try group { [folder] in try folder.letMove(binding, to: sighting, ends: !holds) }
     case .unsure(let reason):
       report.unsure.append(UnsureFile(path: binding.path.description, reason: reason))
+    case .nowhere where try wasChangedElsewhere(binding, row):
+      // Its words are another device's, made after the file was missed: the delete is dropped, and outside the search no
+      // file is written for it (F21.4, F21.6, F44.15).
+      report.missing -= 1
+      report.flagged.append(
+        FlaggedFile(
+          binding.path, .gone,
+          "its item was changed elsewhere after the file was deleted and left the folder's search; the item stays",
+          item: binding.item))
+      try group { [folder] in
+        try folder.endPlacement(of: binding.item)
+        try folder.unbind(binding)
+      }
     case .nowhere:
       report.deleted += 1
       report.missing -= 1
       report.trashed.append(binding.path.description)
       try group { [folder] in try folder.trash(binding) }
+    }
+  }
+
+  /// Whether an item that left the search changed, since its file was missed, in more than what it left by: in its text,
+  /// or in a property the search does not ask for (F21.4, F21.6).
+  private func wasChangedElsewhere(_ binding: Binding, _ row: Item) throws -> Bool {
+    guard let missed = binding.missed, try !folder.copy.matches(binding.item, facts.search) else { return false }
+    let now = Showed(row, bodyField: facts.bodyField(of: row.type), names: facts.names, form: binding.form)
+    if now.body != missed.body { return true }
+    let filter = facts.search.filter ?? ""
+    let keys = Set(now.properties.keys).union(missed.properties.keys)
+    return keys.contains { key in
+      now.properties[key] != missed.properties[key] && !filter.string.contains(key.string)
     }
   }
 

@@ -85,6 +85,10 @@ extension ScanPass {
             .ofFile)
           try folder.store.link(
             FolderWrite(id: queued.id, item: id, role: .create, detail: Text(made.showed?.digest.hex ?? "")))
+          var made = made
+          // A text file made where the search does not hold what it becomes is there by its person's hand (F44.12): no pull
+          // ever rewrites it, so nothing would say that it was.
+          if made.form == .text, tags.isEmpty { made.broughtByHand = try !folder.copy.matches(id, facts.search) }
           try tagAndPlace(id, tags: tags, archived: own.state == "archived", binding: made)
         }
       } catch let error as MarfaError where error.isLocalRefusal {
@@ -234,7 +238,9 @@ extension ScanPass {
   func ownedByPlacement(_ file: ScanFile, form: FileForm) throws -> EntityID? {
     guard let hash = file.hash else { return nil }
     for candidate in try placedHere()[file.path.nameKey] ?? [] {
-      guard bindings[candidate] == nil, !present.contains(candidate), let row = try folder.copy.item(candidate),
+      // One whose own file is gone was moved there by another machine, and its file brought here by another program (P8.1).
+      guard bindings[candidate].map({ !foundPaths.contains($0.path) }) ?? true, !present.contains(candidate),
+        let row = try folder.copy.item(candidate),
         !row.isTrashed, try folder.copy.matches(candidate, facts.search)
       else { continue }
       let isFile = facts.isFileItem(row.type)

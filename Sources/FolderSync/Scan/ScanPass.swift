@@ -50,6 +50,7 @@ final class ScanPass {
   var older: Set<EntityID> = []
   /// New files the local checks refused, with their bytes and the reason.
   var refusedFiles: [PathBytes: RefusedFile] = [:]
+  private var owed: Set<EntityID>?
   private var lookedInto: OtherFolders?
 
   init(_ folder: FolderEngine, _ facts: PassFacts, _ mode: Mode, root: any Directory) throws {
@@ -76,7 +77,7 @@ final class ScanPass {
     takeNames()
     try readDocuments()
     try waitForWriters()
-    if mode.mayCatchUp, try namesUnheard() { throw CatchUpFirst() }
+    if mode.mayCatchUp, try namesUnheard() { throw CatchUpFirst(isNamed: true) }
     try readBytes()
     if mode.mayCatchUp, arrivesAsMissed() { throw CatchUpFirst() }
     try resolveOwners()
@@ -123,6 +124,14 @@ final class ScanPass {
     let others = try OtherFolders(folder, registry: report.registry)
     lookedInto = others
     return others
+  }
+
+  /// Conflicted copies of this folder's texts, as the scan began.
+  func owedCopies() throws -> Set<EntityID> {
+    if let owed { return owed }
+    let read = try folder.store.owedCopies()
+    owed = read
+    return read
   }
 
   private(set) lazy var boundPaths: [PathBytes: EntityID] = Dictionary(
@@ -251,7 +260,7 @@ final class ScanPass {
     }
   }
 
-  private lazy var foundPaths = Set(walked.files.map(\.path))
+  private(set) lazy var foundPaths = Set(walked.files.map(\.path))
 
   /// Whether what was read of a document is taken (P1.1, P1.2). One being written to is left for the pass after it is let
   /// go; a watch takes it as it stands after 5 s without a break, and once each 5 s from then on, but not emptied.
@@ -388,6 +397,36 @@ final class ScanPass {
     let owners = resolveIdentity(claims, Array(bindings.values))
     for (index, owner) in zip(pushed, owners) { files[index].owner = owner }
     settleArrivals()
+    try followMirrored()
+  }
+
+  /// Where another program brings files of other machines here (P8.1), a rename made there comes as a new file beside one
+  /// that is gone: the only one of its bytes is the same item's.
+  private func followMirrored() throws {
+    guard try folder.store.fact(.mirrored) == "named" else { return }
+    let owned = Set(files.compactMap { if case .item(let item) = $0.owner { item } else { nil } })
+    var gone: [ContentHash: [Binding]] = [:]
+    for binding in bindings.values
+    where binding.form != .markdown && binding.identity != nil && !owned.contains(binding.item)
+      && !foundPaths.contains(binding.path)
+    {
+      if let hash = binding.readHash { gone[hash, default: []].append(binding) }
+    }
+    guard !gone.isEmpty else { return }
+    var came: [ContentHash: [Int]] = [:]
+    for index in files.indices
+    where files[index].owner == .new && !files[index].isSkipped && waitingFiles[index] == nil
+      && files[index].status.size > 0 && files[index].status.identity != nil
+    {
+      if let hash = files[index].hash { came[hash, default: []].append(index) }
+    }
+    for (hash, indices) in came {
+      guard indices.count == 1, let index = indices.first, let all = gone[hash], all.count == 1,
+        let binding = all.first,
+        binding.form == (files[index].isBytes ? .bytes : FileForm(documentName: files[index].path))
+      else { continue }
+      files[index].owner = .item(binding.item)
+    }
   }
 
   /// An id that names a document of this copy, or of a file moved here (F42); every other is no id (F16).

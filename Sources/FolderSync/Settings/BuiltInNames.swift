@@ -37,6 +37,7 @@ package enum BuiltInNames {
       if !isDirectory {
         if begins(".#") || begins(".~lock.") && ends("#") { return .editor }
         if begins(".goutputstream-") || begins(".xdp-") || begins(".sb-") || isRandomDotName(key) { return .editor }
+        if isSwap(key) { return .editor }
       }
     case UInt8(ascii: "t"), UInt8(ascii: "i"), UInt8(ascii: "d"):
       if isOne(of: "thumbs.db", "icon\r", "desktop.ini") { return .machine }
@@ -69,6 +70,13 @@ package enum BuiltInNames {
       at += 1
     }
     return false
+  }
+
+  /// `.NAME.swo`, `.NAME.swx` and its like: the further swap files of one name (P1.3, P-S6).
+  private static func isSwap(_ key: [UInt8]) -> Bool {
+    guard key.count > 5, let letter = key.last, (0x61...0x7A).contains(letter) else { return false }
+    let swap: StaticString = ".sw"
+    return key[(key.count - 4)..<(key.count - 1)].elementsEqual(swap.buffer)
   }
 
   /// `.NAME.` with six letters or digits (P1.5).

@@ -222,6 +222,9 @@ package struct Binding: Hashable, Sendable {
   /// Removals of shown edges held back because a link or embed named nothing (F12.12, F12.31).
   package var heldBack: [EntityID] = []
   package var refusals: [FileRefusal] = []
+  /// Edges the file names that the server has already and this copy was never shown: asked for anew with the next save
+  /// alone.
+  package var unseenEdges: [ContentHash] = []
   /// Whether the file's links and lines are still to be resolved, though its bytes were read: their group was not
   /// committed, or one of them waits or names nothing.
   package var edgesOwed = false

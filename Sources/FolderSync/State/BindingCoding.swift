@@ -24,6 +24,7 @@ extension Binding {
     if !lostEdges.isEmpty { object["lost_edges"] = .array(lostEdges.map(\.json)) }
     if !heldBack.isEmpty { object["held_back"] = .array(heldBack.map { .string($0.text) }) }
     if !refusals.isEmpty { object["refusals"] = .array(refusals.map(\.json)) }
+    if !unseenEdges.isEmpty { object["unseen_edges"] = .array(unseenEdges.map { .string($0.hex) }) }
     if edgesOwed { object["edges_owed"] = true }
     if linesOwed { object["lines_owed"] = true }
     if !filled.isEmpty { object["filled"] = .object(filled) }
@@ -82,6 +83,7 @@ extension Binding {
     missed = one("missed") { Showed(json: $0) }
     heldHash = one("held") { $0.text.flatMap { ContentHash($0) } }
     refusals = all("refusals") { FileRefusal(json: $0) }
+    unseenEdges = all("unseen_edges") { $0.text.flatMap { ContentHash($0) } }
     return isWhole
   }
 

@@ -68,7 +68,12 @@ package final class FolderStore {
     /// Such a store has not caught up yet: nothing is scanned before.
     case unheard
     /// Another program brings files of other machines here (P8.1): a scan that has something to decide catches up first.
+    /// `named` where a file's own lines told so, `seen` where it only looked so.
     case mirrored
+    /// Conflicted copies made of texts of this folder, whose links no scan has read yet: JSON of ids.
+    case owedCopies = "owed_copies"
+    /// Conflicted copies that hold just what their items hold: JSON of ids.
+    case twinCopies = "twin_copies"
     /// The key's id and its `in-folder` grant as last read (F19.23).
     case keyID = "key_id"
     case keyGrant = "key_grant"

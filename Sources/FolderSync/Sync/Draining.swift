@@ -71,7 +71,35 @@ extension FolderEngine {
       if try remakeEdges(again) { drainsAgain = true }
       for (item, write) in resent where try copy.queue.write(write)?.verdict?.isSuccess != true { givenUp.insert(item) }
     }
+    try settleTakenOut()
     return report
+  }
+
+  /// Forgets edge writes that left the queue with the body they were made from, which another device's had won over, or
+  /// because the edge stands already (Q67.1, Q67.2): what the file then says is for the next scan.
+  private func settleTakenOut() throws {
+    for mine in try store.writes() where mine.role == .edge {
+      guard try copy.queue.write(mine.id) == nil else { continue }
+      try commit {
+        try store.unlink(mine.id)
+        if let edge = EntityID(mine.detail) { try decideAgain(edge, of: mine.item) }
+      }
+    }
+  }
+
+  /// Has the next scan decide an edge of a file anew: as the copy holds it, whatever a write of this folder was to make of it.
+  func decideAgain(_ edge: EntityID, of item: EntityID) throws {
+    let there = try copy.edge(edge)
+    try store.change(item) { binding in
+      binding.edgesOwed = true
+      guard let there else {
+        binding.edges.removeAll { $0.edge == edge }
+        return
+      }
+      if binding.edges.contains(where: { $0.edge == edge }) || binding.form == .bytes { return }
+      let place: ShownEdge.Place = there.type == PassFacts.references ? .link : .embed
+      binding.edges.append(ShownEdge(edge: edge, type: there.type, other: there.other(than: item), place: place))
+    }
   }
 
   /// A drain that ended the copy, by a write that moved its read view or by a read that found the log aged past it, has
@@ -85,6 +113,7 @@ extension FolderEngine {
 
   /// Settles what a plain drain of the store was answered, which told the folder nothing (F11.31).
   private func settleAnswered(_ settlement: Settlement) throws {
+    try settleTakenOut()
     for mine in try store.writes() {
       guard let write = try copy.queue.write(mine.id), let verdict = write.verdict else { continue }
       switch verdict {
@@ -241,6 +270,7 @@ extension FolderEngine {
       let queued: EntityID? = try commit {
         let edit = ItemEdit(properties: properties, version: row.version)
         guard let queued = try copy.queue.resend(write.id, edit) else { return nil }
+        try copy.bodies.moved(write.id, to: queued.id)
         try store.unlink(mine.id)
         try store.link(FolderWrite(id: queued.id, item: mine.item, role: .edit, detail: mine.detail))
         try store.change(mine.item) { binding in

@@ -171,6 +171,25 @@ package struct PassFacts {
     lists = try PathLists(include: settings.include, ignore: settings.ignore)
   }
 
+  /// What can be followed of settings of which some cannot: those left out. Nil for a row that is no folder's.
+  init?(followable row: Item, folder: EntityID, _ catalog: Catalog) {
+    var row = row
+    if row.state == "revoked" { row.state = "active" }
+    for _ in 0...row.properties.count {
+      do throws(FolderSettings.Refusal) {
+        _ = try FolderSettings(row: row.properties, checks: Self.checks(catalog))
+        break
+      } catch {
+        let bad = error.member.bytes.prefix { $0 != UInt8(ascii: ".") }
+        let key = Text(bytes: bad)
+        row.properties[key] = nil
+        if key == "search" { row.properties["query"] = nil }
+      }
+    }
+    guard let facts = try? PassFacts(folder: folder, row: row, catalog: catalog) else { return nil }
+    self = facts
+  }
+
   /// What the settings are checked by.
   package static func checks(_ catalog: Catalog) -> FolderSettings.Checks {
     FolderSettings.Checks(

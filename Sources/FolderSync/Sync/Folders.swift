@@ -131,6 +131,12 @@ package struct Folders {
     switch look.state {
     case .folder: return look.resolved
     case .noFolder:
+      if awaitsVolume(look) {
+        throw MarfaError(
+          .invalid,
+          "the volume of the folder \(dir) is not mounted; bring it back, or take the folder off this computer with `remove`"
+        )
+      }
       throw MarfaError(.invalid, "\(dir) holds no folder; add makes one of it")
     case .unknown:
       if let other = closedState(look.resolved) { throw other }
@@ -138,6 +144,12 @@ package struct Folders {
         .invalid,
         "the directory \(dir) cannot be found or read; bring it back, or take it off this computer with `remove`")
     }
+  }
+
+  /// Whether a directory without a folder is that of a listed one whose volume is not mounted now (X3.4).
+  func awaitsVolume(_ look: DirectoryLook) -> Bool {
+    guard let registry, registry.fileIsThere, let entries = try? registry.entries() else { return false }
+    return entries.contains { $0.dir == look.resolved && $0.awaitsVolume(look) }
   }
 
   /// A `.marfa/` that is there and that this user may not enter: another user's folder (P7.5).

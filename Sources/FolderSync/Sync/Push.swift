@@ -107,8 +107,12 @@ extension FolderEngine {
       } else {
         push.scan = try scan(quick: quick, asksServer: true, isWatch: isWatch, mayCatchUp: true)
       }
-    } catch is CatchUpFirst {
-      if try store.fact(.mirrored) == nil { try store.set(.mirrored, "seen") }
+    } catch let first as CatchUpFirst {
+      if first.isNamed {
+        if try store.fact(.mirrored) != "named" { try store.set(.mirrored, "named") }
+      } else if try store.fact(.mirrored) == nil {
+        try store.set(.mirrored, "seen")
+      }
       // Out of reach of the server the id is none, and the version unknown (F16.1, F23.4).
       do throws(MarfaError) { push.catchUp = try catchUp() } catch { if !error.isMetByWaiting { throw error } }
       guard try holds(try facts().slice) else {
@@ -130,6 +134,7 @@ extension FolderEngine {
       push.catchUp.failed = error
     }
     guard try holds(try facts().slice) else { return push }
+    if push.catchUp.failed == nil { try dropTwins() }
     let pulled: FolderPull
     if let quiet, push.isQuiet(quiet), try Quiet.isUntouched(store.database, mark: mark) {
       pulled = try quietPull(quiet)

@@ -79,7 +79,10 @@ final class Settlement: DrainObserver {
   private func landed(_ mine: FolderWrite, _ write: QueuedWrite, _ entry: DrainReport.Entry) throws {
     let store = folder.store
     try store.unlink(mine.id)
-    let conflicted = entry.verdict == .conflicted
+    let twin = write.isTwin(entry)
+    if twin, let copy = entry.conflictedCopyID { try store.rememberTwin(copy) }
+    let conflicted = entry.verdict == .conflicted && !twin
+    if conflicted, let copy = entry.conflictedCopyID { try store.oweEdges(of: copy) }
     if mine.role == .edit, !conflicted { landedEdits.append((write.id, mine.item)) }
     if conflicted, let binding = try store.binding(of: mine.item) {
       conflicts.append(
@@ -150,10 +153,16 @@ final class Settlement: DrainObserver {
       if write.kind == .createEdge, isDuplicate(entry), let edge = write.edgeID {
         // Another machine made the same edge first (Q67.2, F11.28): what the file says is so. The edge that stands is met by
         // the next scan, once the catch-up brought it.
+        let meaning = write.edgeMeaning
         return try store.change(mine.item) { binding in
           binding.edges.removeAll { $0.edge == edge }
+          if let meaning, !binding.unseenEdges.contains(meaning) { binding.unseenEdges.append(meaning) }
           binding.edgesOwed = true
         }
+      }
+      if !isOwn, let edge = write.edgeID, try folder.copy.bodies.made(write.id) {
+        // The edit of the body it was made from was refused: what the file says is decided anew (D91.1).
+        return try folder.decideAgain(edge, of: mine.item)
       }
       if code == "edge_not_found", write.kind == .updateEdge, let edge = write.edgeID {
         let body = write.body
@@ -237,6 +246,15 @@ extension Binding {
 }
 
 extension QueuedWrite {
+  /// Whether an edit collided with nothing but its own words, which another machine had sent first (V8.2): the item holds
+  /// what it said, and so does the copy the server made of it (P8.1).
+  fileprivate func isTwin(_ entry: DrainReport.Entry) -> Bool {
+    guard entry.verdict == .conflicted, kind == .updateItem, !entry.mergedFields.isEmpty, let said = bodyProperties,
+      let kept = answer.flatMap({ try? JSON(parsing: $0.bytes) })?["item"]?["properties"]?.object
+    else { return false }
+    return entry.mergedFields.allSatisfy { said[$0] != nil && kept[$0] == said[$0] }
+  }
+
   /// What the create of an edge says, for telling whether a file still says it (F9.10); nil for any other write.
   fileprivate var edgeMeaning: ContentHash? {
     guard kind == .createEdge, let body, let type = body["edge_type"]?.text,

@@ -11,7 +11,16 @@ extension FolderEngine {
     status.pausedOnDisk = try store.paused(.disk).count
     let pausedPull = try store.paused(.pull)
     status.pausedInPull = pausedPull.count
-    let facts = try facts()
+    let facts: PassFacts
+    do { facts = try self.facts() } catch let error as MarfaError where error.code == .invalid {
+      // Settings no folder can follow stop the passes, and keep nobody from seeing where the files stand (F40.8, F48.7).
+      guard let row = try settingsRow(), let read = PassFacts(followable: row, folder: folderID, try copy.catalog())
+      else {
+        throw error
+      }
+      facts = read
+      status.unfollowed = error.message
+    }
     let walked = try walked(root, facts, door: context.door)
     if status.pausedOnDisk + status.pausedInPull == 0, let files = try quietFiles(walked) {
       status.files = files
@@ -253,6 +262,11 @@ private struct StatusPass {
   /// C9.8.
   private func missing(_ binding: Binding) throws -> FolderFile {
     switch walked.reach(of: binding.path, seen: binding.identity) {
+    case .link:
+      var entry = FolderFile(binding.path, .unreached, item: binding.item)
+      entry.flag = Flag.unreadable.rawValue
+      entry.reason = Reach.standsForLink
+      return entry
     case .leftOut:
       var entry = FolderFile(binding.path, .unreached, item: binding.item)
       let package = walked.directories.first { PathBytes($0.path).contains(binding.path) }

@@ -15,10 +15,17 @@ package enum Reach: Hashable, Sendable {
   case looked
   /// The lists do not take its path any more (F25.14), it lies in a package (F26.4) or in another folder (F41.8).
   case leftOut
+  /// A symbolic link, which is never followed, stands there or on its way: nobody took the file away.
+  case link(PathBytes)
   /// It could not be looked at, for this reason (F26.3).
   case unreadable(String)
   /// Another volume stands on its way than when it was last seen (P2.1): at this directory, for this reason.
   case unmounted(PathBytes, String)
+}
+
+extension Reach {
+  /// What is told of a file that is out of reach behind a link.
+  static let standsForLink = "a symbolic link stands in its place, and links are not followed"
 }
 
 /// What a walk of a folder found.
@@ -194,6 +201,9 @@ private struct Walker {
     if kind == nil {
       status = try directory.status(of: name)
       kind = status?.kind
+    }
+    if kind == .link {
+      result.closed[path] = .link(path)
     }
     guard let kind, kind == .regular || kind == .directory else { return }
     if kind == .directory {

@@ -123,6 +123,8 @@ final class FolderWatchSource: WatchedFolderSource {
   func open() throws(MarfaError) -> WatchedOpening {
     let look = DirectoryLook.at(root, folders.context.files)
     switch look.state {
+    case .noFolder where folders.awaitsVolume(look):
+      return .unreadable(reason: "the volume of the folder \(root) is not mounted")
     case .noFolder: return .removed
     case .unknown: return .unreadable(reason: "the directory \(root) cannot be found or read")
     case .folder: break

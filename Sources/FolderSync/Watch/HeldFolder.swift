@@ -80,7 +80,11 @@ final class HeldFolder: WatchedFolder {
         .network, "this network answers in the server's place, as one does that asks to sign in first: \(error.message)"
       )
       outcome.reminders.append(now &+ 5_000_000_000)
-    case .storageFull: outcome.fillFailed = error
+    // An answer cut short or not to be read is waited out like none (device.md, the class of `decoding`).
+    case .decoding where (try? engine.copy.slice()) != nil:
+      outcome.unreachable = error
+      outcome.reminders.append(now &+ 5_000_000_000)
+    case .storageFull, .decoding: outcome.fillFailed = error
     default:
       guard error.isMetByWaiting else { throw Self.lost(error, engine) }
       outcome.fillFailed = error

@@ -131,7 +131,8 @@ extension BodyEdges {
       : try copy.edges(from: target, type: Self.attachedTo).first { $0.target == item }
   }
 
-  private func note(_ edgeWrite: EntityID, of item: EntityID, by write: EntityID?) throws(MarfaError) {
+  /// Notes that an edge write was made from a body, and by which write of that body.
+  package func note(_ edgeWrite: EntityID, of item: EntityID, by write: EntityID?) throws(MarfaError) {
     try store.read {
       try copy.database.run(
         "INSERT OR REPLACE INTO body_edge (write, item, body) VALUES (?, ?, ?)", edgeWrite, item, write)
@@ -151,7 +152,7 @@ extension BodyEdges {
   // MARK: What became of the writes
 
   /// Whether an edge write was made from a body.
-  func made(_ write: EntityID) throws(MarfaError) -> Bool {
+  package func made(_ write: EntityID) throws(MarfaError) -> Bool {
     try store.read { try copy.database.one("SELECT 1 FROM body_edge WHERE write = ?", write) { _ in true } ?? false }
   }
 
@@ -173,6 +174,11 @@ extension BodyEdges {
       try copy.database.run("DELETE FROM body_name WHERE item = ?", item)
     }
     return taken
+  }
+
+  /// The write of a body was queued anew: the edge writes made from it are that one's.
+  package func moved(_ write: EntityID, to anew: EntityID) throws(MarfaError) {
+    try store.read { try copy.database.run("UPDATE body_edge SET body = ? WHERE body = ?", anew, write) }
   }
 
   /// A create landed on another row: what its body names is that row's (D88.1).

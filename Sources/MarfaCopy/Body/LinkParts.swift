@@ -42,7 +42,10 @@ public func linkParts(in body: String) -> [LinkParts] {
   return links.map { link in
     let inner = (link.range.lowerBound + 2)..<(link.range.upperBound - 2)
     let bar = bytes[inner].firstIndex(of: UInt8(ascii: "|"))
-    let target = inner.lowerBound..<(bar ?? inner.upperBound)
+    var end = bar ?? inner.upperBound
+    // The backslash that keeps the bar of a link from ending a table's cell is no part of the name.
+    if bar != nil, end > inner.lowerBound, bytes[end - 1] == UInt8(ascii: "\\") { end -= 1 }
+    let target = inner.lowerBound..<end
     let mark = bytes[target].firstIndex(of: UInt8(ascii: "#"))
     return LinkParts(
       range: units[link.range.lowerBound]..<units[link.range.upperBound],

@@ -24,14 +24,25 @@ package struct LinkText: Hashable, Sendable {
   /// As typed, brackets included.
   package var typed: Text { Text(bytes: Array("[[".utf8) + whole.bytes + Array("]]".utf8)) }
 
+  /// What comes before the first `|`, white space around it taken off. In a table that bar is written `\|`, so that it ends
+  /// no cell: the backslash is the bar's, not the name's.
+  package var target: Text { LinkText.trimmed(beforeBar) }
+
+  private var beforeBar: ArraySlice<UInt8> {
+    let whole = whole.bytes
+    guard let bar = whole.firstIndex(of: UInt8(ascii: "|")) else { return whole[...] }
+    return whole[..<(bar > 0 && whole[bar - 1] == UInt8(ascii: "\\") ? bar - 1 : bar)]
+  }
+
   /// What comes before the first `|` or `#`, white space around it taken off (F11.14). Empty for `[[#local]]`.
-  package var name: Text { LinkText.trimmed(whole.bytes.prefix { $0 != UInt8(ascii: "|") && $0 != UInt8(ascii: "#") }) }
+  package var name: Text { LinkText.trimmed(beforeBar.prefix { $0 != UInt8(ascii: "#") }) }
 
   /// Every text the link may be read as, the fullest first: the whole, before the `|`, before the `#` (F12.4).
   package var readings: [Text] {
     var all: [Text] = []
     for text in [
-      LinkText.trimmed(whole.bytes[...]), LinkText.trimmed(whole.bytes.prefix { $0 != UInt8(ascii: "|") }), name,
+      LinkText.trimmed(whole.bytes[...]), LinkText.trimmed(whole.bytes.prefix { $0 != UInt8(ascii: "|") }), target,
+      name,
     ]
     where !all.contains(text) && !text.isEmpty { all.append(text) }
     return all

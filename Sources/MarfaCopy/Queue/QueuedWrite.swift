@@ -116,7 +116,7 @@ package struct QueuedWrite: Sendable {
   }
 
   /// The properties an item or edge edit or create carries.
-  var bodyProperties: JSONObject? { body?["properties"]?.object }
+  package var bodyProperties: JSONObject? { body?["properties"]?.object }
 
   /// Whether it sends its properties whole.
   var isWhole: Bool { body?["properties_mode"]?.text == "replace" }

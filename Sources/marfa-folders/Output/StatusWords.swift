@@ -28,6 +28,7 @@ struct StatusWords {
       for file in told where cause(of: file) == nil { lines.append((style(of: file.state), line(of: file))) }
     }
     lines += groups(told)
+    if let reason = status.unfollowed { lines.append((.bad, "nothing is synced: \(reason)")) }
     if let pause = status.pause {
       let end = pause.until.map { " until \($0.text)" } ?? ""
       lines.append((.careful, "the watch is paused\(end); 'resume' ends that"))

@@ -225,11 +225,12 @@ struct EditorTests {
 
   @Test("P-S6 names editors, portals and shares use while saving never become items")
   func temporaryNames() throws {
-    let desk = try Desk(["title": "All", "search": [:]])
+    let desk = try Desk(["title": "All", "search": [:], "include": ["*", ".*"]])
     try desk.machine.write("Note.md", "Words.\n")
     try desk.machine.write("Picture.png", "bytes")
     let names = [
-      ".Note.md.swp", ".Note.md.swo", "Note.md~", "4913", ".goutputstream-AB12CD", "Note.md.aB3dE9",
+      ".Note.md.swp", ".Note.md.swo", ".Note.md.swn", ".Note.md.swx", "Note.md~", "4913", ".goutputstream-AB12CD",
+      "Note.md.aB3dE9",
       ".xdp-Note.md-aB3d",
       ".Note.md.aB3dE9", "Note.md.tmp.4711", ".sb-1a2b3c4d-XyZ123", "Picture.png.Q1w2E3", ".#Note.md",
       ".~lock.Note.md#",

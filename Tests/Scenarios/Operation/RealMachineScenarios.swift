@@ -411,4 +411,81 @@ struct RealMachineScenarios {
     #expect(try bench.body(item) == "A.\nRound 1.\nRound 2.\n")
     #expect(try bench.titles() == ["a"])
   }
+
+  @Test("P-S27 an edit that a third program brought before it was sent is sent by both, and makes no second item")
+  func mirroredAtOnce() throws {
+    let bench = try FolderBench()
+    let one = try KeptFolder(bench)
+    let two = try KeptFolder(bench, following: one.id, machine: bench.machine("ben"))
+    try one.write("a.md", "A.\n")
+    for folder in [one, one, two, two] { try folder.push() }
+    for round in 1...3 {
+      let (here, there) = round % 2 == 1 ? (one, two) : (two, one)
+      try here.append("a.md", "Round \(round).\n")
+      try there.write("a.md", bytes: try #require(here.bytes("a.md")))
+      // Both scan before either has heard of the other.
+      try here.scan()
+      try there.scan()
+      for _ in 1...3 {
+        let pushes = [try here.push(), try there.push()]
+        #expect(pushes.allSatisfy { $0.drain.conflicts.isEmpty && $0.pull?.written == 0 })
+      }
+      #expect(try one.push().drain.drain.answered == 0 && two.push().drain.drain.answered == 0)
+      #expect(one.files() == ["a.md"] && two.files() == ["a.md"])
+      // A version alone is no line to write a file for (F24.2).
+      func shown(_ folder: KeptFolder) -> [String] {
+        (folder.text("a.md") ?? "").split(separator: "\n").map(String.init).filter { !$0.hasPrefix("marfa_version:") }
+      }
+      #expect(shown(one) == shown(two))
+      #expect(try bench.titles() == ["a"])
+    }
+    #expect(try bench.body(bench.id("a")) == "A.\nRound 1.\nRound 2.\nRound 3.\n")
+  }
+
+  @Test(
+    "P-S27 a text file or a picture that a third program renames on the other machine stays one item",
+    arguments: ["x.txt", "x.png"], [false, true])
+  func mirroredRename(name: String, heard: Bool) throws {
+    let bench = try FolderBench()
+    let one = try KeptFolder(bench, ["title": "All", "search": ["types": ["core.note", "core.file"]]])
+    let two = try KeptFolder(bench, following: one.id, machine: bench.machine("ben"))
+    try one.write(name, "bytes of it")
+    for folder in [one, one, two, two] { try folder.push() }
+    #expect(two.files() == [name])
+    if !heard {
+      // A note that comes with its lines tells that another program brings files here.
+      try one.write("note.md", "Note.\n")
+      for _ in 1...2 { try one.push() }
+      try two.write("note.md", bytes: try #require(one.bytes("note.md")))
+      for folder in [two, one] { try folder.push() }
+      try two.append("note.md", "More.\n")
+      for _ in 1...2 { try two.push() }
+      try one.write("note.md", bytes: try #require(two.bytes("note.md")))
+      for folder in [one, two] { try folder.push() }
+      try one.delete("note.md")
+      try two.delete("note.md")
+      for _ in 1...2 {
+        for folder in [one, two] { try folder.push() }
+        bench.clock.advance(seconds: 6)
+      }
+      for folder in [one, two] { try folder.push() }
+    }
+    let renamed = "y" + name.dropFirst()
+    for round in 1...2 {
+      let (here, there) = round == 1 ? (one, two) : (two, one)
+      let (from, to) = round == 1 ? (name, renamed) : (renamed, name)
+      try here.rename(from, to: to)
+      try there.write(to, bytes: try #require(here.bytes(to)))
+      try there.delete(from)
+      if heard { try here.push() }
+      for _ in 1...3 {
+        try there.push()
+        try here.push()
+        bench.clock.advance(seconds: 6)
+      }
+      #expect(one.files() == [to] && two.files() == [to])
+      #expect(try bench.titles().count == 1)
+      #expect(try one.push().drain.drain.answered == 0 && two.push().drain.drain.answered == 0)
+    }
+  }
 }

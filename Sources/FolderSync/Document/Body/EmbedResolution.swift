@@ -20,7 +20,7 @@ extension BodyEmbed {
   /// Whether an embed by name carries a directory.
   var namesDirectory: Bool {
     guard case .wiki(let link) = form else { return false }
-    return link.name.bytes.contains(UInt8(ascii: "/"))
+    return link.target.bytes.contains(UInt8(ascii: "/"))
   }
 }
 
@@ -52,9 +52,7 @@ package struct EmbedFiles: Sendable {
       guard let bare = EmbedPath.decoded(written) else { return .notAFile }
       return resolve(path: bare, in: embedding)
     case .wiki(let link):
-      let bar = link.whole.bytes.prefix { $0 != UInt8(ascii: "|") }
-      let whole = LinkText.trimmed(bar)
-      let cut = LinkText.trimmed(whole.bytes.prefix { $0 != UInt8(ascii: "#") })
+      let (whole, cut) = (link.target, link.name)
       // A name holding `#` counts whole where a file answers to it.
       if whole != cut, case .file(let path) = resolve(name: whole, in: embedding) { return .file(path) }
       return resolve(name: cut, in: embedding)
@@ -83,50 +81,49 @@ package struct EmbedFiles: Sendable {
     return MIMETypes.type(of: fromRoot) == nil ? .notAFile : .missing(path: nil)
   }
 
+  /// What an embed may name, the surest first: a name that holds `#` counts whole where something answers to it, as a scan
+  /// has it, else up to the `#`. Never a document (F12.17), an address, nor what leads nowhere.
+  package static func names(of embed: BodyEmbed) -> [Text] {
+    let names: [Text]
+    switch embed.form {
+    case .rawSpace: return []
+    case .path(let written):
+      guard !EmbedPath.isAddress(written), let bare = EmbedPath.decoded(written) else { return [] }
+      names = [Text(bytes: bare)]
+    case .wiki(let link): names = link.target == link.name ? [link.name] : [link.target, link.name]
+    }
+    return names.filter { !$0.isEmpty && !EmbedPath.isDocument($0.bytes) }
+  }
+
   /// Where a pull writes the file of an embed by name that nothing here answers to yet: beside the embedding file, or
   /// from the root for a name that carries a directory (F12.34). For a path, the place it says. Nil where it leads out.
-  package static func ownPlace(of embed: BodyEmbed, in embedding: PathBytes) -> PathBytes? {
-    switch embed.form {
-    case .rawSpace: return nil
-    case .path(let written):
-      guard !EmbedPath.isAddress(written), let bare = EmbedPath.decoded(written), !bare.isEmpty else { return nil }
-      return EmbedPath.joined(bare, from: embedding.parent)
-    case .wiki(let link):
-      let name = link.name.bytes
-      guard !name.isEmpty else { return nil }
-      let relative = name.starts(with: "./".utf8) || name.starts(with: "../".utf8)
-      if relative || !name.contains(UInt8(ascii: "/")) { return EmbedPath.joined(name, from: embedding.parent) }
+  /// - Parameter name: the one of `names` the file answers to.
+  package static func ownPlace(of embed: BodyEmbed, named name: Text, in embedding: PathBytes) -> PathBytes? {
+    let name = name.bytes
+    if case .wiki = embed.form, name.contains(UInt8(ascii: "/")), !isRelative(name) {
       return EmbedPath.joined(name, from: .empty)
     }
+    return EmbedPath.joined(name, from: embedding.parent)
+  }
+
+  private static func isRelative(_ name: [UInt8]) -> Bool {
+    name.starts(with: "./".utf8) || name.starts(with: "../".utf8)
   }
 
   /// Whether a file at `path` answers to an embed by name as F12.24 reads one (F12.34).
   package static func answers(_ path: PathBytes, to embed: BodyEmbed, in embedding: PathBytes) -> Bool {
-    switch embed.form {
-    case .rawSpace: return false
-    case .path: return ownPlace(of: embed, in: embedding)?.nameKey == path.nameKey
-    case .wiki(let link):
-      let name = link.name.bytes
-      if name.starts(with: "./".utf8) || name.starts(with: "../".utf8) {
-        return EmbedPath.joined(name, from: embedding.parent)?.nameKey == path.nameKey
-      }
-      guard let tail = EmbedPath.joined(name, from: .empty), !tail.isEmpty else { return false }
-      return endsAtDirectory(path.nameKey.bytes, tail.nameKey.bytes[...])
-    }
+    names(of: embed).contains { answers(path, to: embed, named: $0, in: embedding) }
   }
 
-  /// The last component an embed names, for finding an attachment by its file name or title (F12.33).
-  package static func fileName(of embed: BodyEmbed) -> Text? {
-    let bytes: [UInt8]
-    switch embed.form {
-    case .rawSpace: return nil
-    case .path(let written):
-      guard !EmbedPath.isAddress(written), let bare = EmbedPath.decoded(written) else { return nil }
-      bytes = bare
-    case .wiki(let link): bytes = link.name.bytes
+  /// The same, of one of `names`.
+  package static func answers(
+    _ path: PathBytes, to embed: BodyEmbed, named name: Text, in embedding: PathBytes
+  ) -> Bool {
+    if case .wiki = embed.form, !isRelative(name.bytes) {
+      guard let tail = EmbedPath.joined(name.bytes, from: .empty), !tail.isEmpty else { return false }
+      return endsAtDirectory(path.nameKey.bytes, tail.nameKey.bytes[...])
     }
-    let name = PathBytes(bytes: bytes).name.text
-    return name.isEmpty ? nil : name
+    return EmbedPath.joined(name.bytes, from: embedding.parent)?.nameKey == path.nameKey
   }
 
   /// The embedding file's own directory first, then the shallowest, then path order (F12.24).
