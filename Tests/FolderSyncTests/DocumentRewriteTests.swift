@@ -259,4 +259,24 @@ func rewritten(
     #expect(JSON.object(read.properties) == ["title": "y"])
     #expect(read.version == .names(4))
   }
+
+  @Test(
+    "F7.29 blanks behind a value are no part of the lines that come in its place",
+    arguments: [
+      "k: v  ", "k: 'v'\t", "k: []  ", "k: {} \t", "k:\n  v  ", "k: >-\n  v  ",
+    ])
+  func blanksBehind(_ line: String) throws {
+    let bytes = Array("---\n\(line)\nz: 1\n---\nB\n".utf8)
+    let values: [JSON] = [
+      "multi\nline", "multi\n\nline\n", ["a": "x\ny\n"], ["a\nb", "c"], [["q": "a\nb"]], "plain", [],
+    ]
+    for value in values {
+      var wanted = content(of: try #require(Document.read(bytes, kind: .markdown, edges: edgeNames).document))
+      wanted.properties["k"] = value
+      let out = try Document.rewrite(bytes, to: wanted, kind: .markdown, edges: edgeNames).get()
+      let back = try #require(Document.read(out, kind: .markdown, edges: edgeNames).document)
+      #expect(back.properties["k"] == value && back.properties["z"] == 1 && back.body == "B\n", "\(value.compact)")
+      #expect(out.firstRange(of: Array("\nz: 1\n".utf8)) != nil)
+    }
+  }
 }

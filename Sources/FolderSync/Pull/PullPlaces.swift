@@ -67,6 +67,10 @@ extension PullPass {
     // Where the disk cannot hold the name, the nearest it can (P7.8): the file's placement follows it.
     if folder.takesWindowsNames { path = DocumentNames.windows(path) }
     if let own, own.nameKey == path.nameKey { path = own } else { path = disk.spelled(path) }
+    if own != path, PassFacts.refusal(ofPlacementAt: path) != nil {
+      tell(own ?? path, .outside, "no placement holds such a path, so no file is written there", row.id)
+      return nil
+    }
     let mime = row.properties["mime_type"]?.text
     if own == nil || own != path, isUnsuited(path, isFileItem: isFile, mimeType: mime) {
       tell(own ?? path, .unsuited, "its placement would make the file another kind than the item", row.id)
@@ -127,8 +131,11 @@ extension PullPass {
         binding.path == place.path, let row = try folder.copy.item(item),
         try membership(of: item, row) == .held || place.isBeside
       else { continue }
-      let queued = try folder.commit { try folder.place(item, at: place.path) }
-      if queued { report.placed += 1 }
+      do {
+        if try folder.commit({ try folder.place(item, at: place.path) }) { report.placed += 1 }
+      } catch let error as MarfaError where error.isLocalRefusal {
+        report.flagged.append(FlaggedFile(place.path, .refused, error.refusalReason, item: item))
+      }
     }
   }
 }

@@ -86,9 +86,16 @@ extension ScanPass {
         binding.edges[place].embed = statement.embedded[binding.edges[place].other]
       }
       for edge in defaults {
-        try create(
-          edge.type, source: edge.isSource ? work.item : edge.other, target: edge.isSource ? edge.other : work.item,
-          item: work.item, detail: "default")
+        do {
+          try create(
+            edge.type, source: edge.isSource ? work.item : edge.other, target: edge.isSource ? edge.other : work.item,
+            item: work.item, detail: "default")
+        } catch let error as MarfaError where error.isLocalRefusal || error.code == .notFound || error.code == .notHeld
+        {
+          // Its own file is sent all the same, and nothing else waits for it (F3.7, C9.11).
+          let reason = "default edge \(edge.type): \(error.refusalReason)"
+          report.flagged.append(FlaggedFile(binding.path, .defaultEdgeRefused, reason))
+        }
       }
       try folder.store.save(binding)
     }

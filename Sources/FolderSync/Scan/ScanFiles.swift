@@ -81,6 +81,9 @@ extension ScanPass {
       let saved = binding
       return try group { [folder] in try folder.store.save(saved) }
     }
+    if let reason = PassFacts.refusal(ofPlacementAt: file.path) {
+      return try holdRefused(binding, reason, places: nil)
+    }
     if file.settles {
       report.settling.append(file.path.description)
       return try group { [self] in try record(binding, placing: places ? row : nil) }

@@ -28,7 +28,9 @@ extension ScanPass {
     let file = files[index]
     let defaults = facts.settings.defaults
     let fields = FileFields(document, agreed: nil)
-    if let reason = refusedType(fields.type) { return refuseNew(index, reason) }
+    if let reason = PassFacts.refusal(ofPlacementAt: file.path) ?? refusedType(fields.type) {
+      return refuseNew(index, reason)
+    }
     let type = fields.type ?? facts.newDocumentType
     let titleField = facts.titleField(of: type)
     let bodyField = facts.bodyField(of: type)
@@ -120,6 +122,7 @@ extension ScanPass {
     let file = files[index]
     guard let hash = file.hash else { return }
     if let item = try ownedByPlacement(file, form: .bytes) { return try takeBack(index, item, form: .bytes) }
+    if let reason = PassFacts.refusal(ofPlacementAt: file.path) { return refuseNew(index, reason) }
     let id = folder.context.ids.next()
     let mime = MIMETypes.type(of: file.path.name) ?? MIMETypes.fallback
     var properties = members([

@@ -228,6 +228,16 @@ package struct PassFacts {
     return known.isFileType ? "unknown_type: \(type) is a file type, whose items are bytes" : nil
   }
 
+  /// Why no placement can have a file's path, so that its item could be placed nowhere (E2.5, F53.1); nil where one can.
+  static func refusal(ofPlacementAt path: PathBytes) -> String? {
+    if path.text.isPlacement { return nil }
+    if path.text.utf16Count > 1024 {
+      return "validation_error: its path is longer than 1024 characters, which no placement holds; move or rename it"
+    }
+    return
+      "validation_error: no placement holds a path with a backslash or one that begins like a drive (`C:`); rename it"
+  }
+
   package func bodyField(of type: Text) -> Text { catalog.type(type)?.bodyField ?? "body" }
   package func titleField(of type: Text) -> Text { catalog.type(type)?.titleField ?? "title" }
   package func isFileItem(_ type: Text) -> Bool { catalog.type(type)?.isFileType ?? false }

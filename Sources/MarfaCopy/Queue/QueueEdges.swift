@@ -163,15 +163,18 @@ extension WriteQueue {
       throw .validation(
         "a placement has no property '\(key)'", details: ["errors": [["path": .string(Text("properties.\(key)"))]]])
     }
-    guard let path = properties["path"]?.text, isInside(path) else {
+    guard let path = properties["path"]?.text, path.isPlacement else {
       throw .validation(
         "a placement needs a path inside the folder", details: ["errors": [["path": "properties.path"]]])
     }
   }
+}
 
-  private func isInside(_ path: Text) -> Bool {
-    let bytes = path.bytes
-    if bytes.isEmpty || path.utf16Count > 1024 || bytes[0] == UInt8(ascii: "/") { return false }
+extension Text {
+  /// Whether it is a path a placement can have: inside the folder, of at most 1,024 UTF-16 units, without a backslash and
+  /// not begun like a drive (E2.5 to E2.7).
+  package var isPlacement: Bool {
+    if bytes.isEmpty || utf16Count > 1024 || bytes[0] == UInt8(ascii: "/") { return false }
     if bytes.contains(0) || bytes.contains(UInt8(ascii: "\\")) { return false }
     if bytes.count >= 2, bytes[1] == UInt8(ascii: ":"), (0x61...0x7A).contains(bytes[0] | 0x20) { return false }
     var depth = 0

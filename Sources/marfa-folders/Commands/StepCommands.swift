@@ -43,6 +43,7 @@ func stepCommands() -> [Command] {
   let pull = try Progress.of(directory, invocation.program, session.context) { () throws(MarfaError) in
     try work.pull(directory)
   }
-  invocation.program.output.answer(pull.json, PullWords(pull: Report(pull.json), unmatchedFiles: pull.unmatchedFiles).lines)
+  invocation.program.output.answer(
+    pull.json, PullWords(pull: Report(pull.json), unmatchedFiles: pull.unmatchedFiles).lines)
   return 0
 }

@@ -253,7 +253,7 @@ struct YAMLEditor {
       try write(block: want, over: node, at: place, isOwnLine: isOwnLine, indent: indent)
     case .string(let string) where endsLine && !isOwnLine:
       if let literal = text.literal(string, column: indent) {
-        write(inline: literal, over: index, at: place)
+        write(inline: literal, over: index, at: place, through: pastBlanks(node.end))
       } else {
         write(inline: try YAMLText.string(string, flow: false), over: index, at: place)
       }
@@ -269,22 +269,23 @@ struct YAMLEditor {
       // Behind the dash: `- key: value`, the rest below the key.
       let column = node.start == node.end ? indent : column(node.start)
       let lead: [UInt8] = node.start == node.end ? [0x20] : []
-      return replace(node.start..<node.end, with: lead + (try text.block(want, column: column)))
+      return replace(node.start..<pastBlanks(node.end), with: lead + (try text.block(want, column: column)))
     }
     if isOwnLine {
       let column = column(node.start)
       let wanted = column > place.column ? column : indent
       let lead = text.spaces(wanted - column)
-      return replace(node.start..<node.end, with: lead + (try text.block(want, column: wanted)))
+      return replace(node.start..<pastBlanks(node.end), with: lead + (try text.block(want, column: wanted)))
     }
     var start = node.start
     while start > 0, source[start - 1] == 0x20 || source[start - 1] == 0x09 { start -= 1 }
     let lines = text.lineEnding.bytes + text.spaces(indent)
-    replace(start..<node.end, with: lines + (try text.block(want, column: indent)))
+    replace(start..<pastBlanks(node.end), with: lines + (try text.block(want, column: indent)))
   }
 
   /// Writes one line's text over a node, indented under its key where it stands below it (F7.34).
-  mutating func write(inline bytes: [UInt8], over index: Int, at place: Place) {
+  /// - Parameter end: where what is written over ends; nil is the node's end.
+  mutating func write(inline bytes: [UInt8], over index: Int, at place: Place, through end: Int? = nil) {
     let node = yaml.nodes[index]
     var bytes = bytes
     if node.start == node.end {
@@ -295,10 +296,15 @@ struct YAMLEditor {
     {
       bytes.insert(contentsOf: text.spaces(place.column + 2 - column(node.start)), at: 0)
     }
-    replace(node.start..<node.end, with: bytes)
+    replace(node.start..<(end ?? node.end), with: bytes)
   }
 
   // MARK: Places
+
+  /// Past the blanks that follow an offset: behind lines of a block they would be its text.
+  private func pastBlanks(_ offset: Int) -> Int {
+    source[offset...].firstIndex { $0 != 0x20 && $0 != 0x09 } ?? source.count
+  }
 
   func lineStart(_ offset: Int) -> Int { (source[..<offset].lastIndex(of: 0x0A) ?? -1) + 1 }
 
