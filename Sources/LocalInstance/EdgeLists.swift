@@ -24,8 +24,23 @@ extension Instance {
 
   /// Appends a map from edge type to its first page; types without a readable edge are left out (E8, E22.4).
   func appendEdgeBlocks(of item: EntityID, inbound: Bool, _ reader: Credential, to out: inout [UInt8]) throws {
+    try appendEdgeBlocks(of: item, try edgeTypes(of: item, inbound: inbound), inbound: inbound, reader, to: &out)
+  }
+
+  /// The types of an item's edges on one side, in order.
+  func edgeTypes(of item: EntityID, inbound: Bool) throws -> [Text] {
+    try database.all(
+      inbound
+        ? "SELECT DISTINCT type FROM edge WHERE target = ? ORDER BY type"
+        : "SELECT DISTINCT type FROM edge WHERE source = ? ORDER BY type", item
+    ) { $0.text(0) }
+  }
+
+  /// The same where the types are known.
+  func appendEdgeBlocks(
+    of item: EntityID, _ types: [Text], inbound: Bool, _ reader: Credential, to out: inout [UInt8]
+  ) throws {
     let side = inbound ? "target" : "source"
-    let types = try database.all("SELECT DISTINCT type FROM edge WHERE \(side) = ? ORDER BY type", item) { $0.text(0) }
     out += "{".utf8
     var isFirst = true
     for type in types where reader.edges.reads(type) {

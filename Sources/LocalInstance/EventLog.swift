@@ -2,20 +2,17 @@ import MarfaBase
 
 /// The event log: one sequence of ids over item and edge events, appended in the transaction of the change (EV12, EV13).
 extension Instance {
-  /// Appends an item's event. The row itself holds what it says until the row changes again (`freeze`).
+  /// Appends an item's event and gives its id. The row itself holds what the event says until the row changes again
+  /// (`freeze`); it is to keep the id as its `last_event`.
   /// - Parameter with: for `item.restored`, the item whose restore brought this one back and its type (EV6.4).
-  func announce(_ row: inout ItemRow, _ kind: String, with: (EntityID, Text)? = nil) throws {
+  func log(_ row: ItemRow, _ kind: String, with: (EntityID, Text)? = nil) throws -> Int {
     let isOwn = kind == "item.purged"
     try database.run(
       "INSERT INTO event (at, kind, subject, type, source, with_id, with_type, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
       clock.now, kind, row.id, row.type, row.source, with?.0 ?? row.trash?.root, with?.1 ?? row.trash?.rootType,
       isOwn ? Text(bytes: frameBody(row)) : nil)
-    let event = Int(database.lastInsertedRow)
-    if !isOwn {
-      try database.run("UPDATE item SET last_event = ? WHERE seq = ?", event, row.seq)
-      row.lastEvent = event
-    }
     noteAnnounced()
+    return Int(database.lastInsertedRow)
   }
 
   /// Gives the row's latest event a copy of what it announced, before the row changes.

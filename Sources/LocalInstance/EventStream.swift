@@ -217,33 +217,79 @@ struct LoggedEvent {
   var source: Text?
   var withID: EntityID?
   var withType: Text?
-  var body: [UInt8]?
+  /// What it tells of an item; nil for an edge's, and for an item that is gone.
+  var told: Told?
+  /// An edge as it stood, where it has changed since.
+  var edge: [UInt8]?
+
+  /// An item as an event tells it, whoever reads it: without `trashed_with`.
+  struct Told {
+    /// The item without its closing brace.
+    var open: [UInt8]
+    var tags: [UInt8]
+    var extensions: [UInt8]
+  }
+}
+
+extension LoggedEvent.Told {
+  /// The text of `Instance.frameBody`: three lines.
+  init?(_ body: [UInt8]) {
+    guard let first = body.firstIndex(of: UInt8(ascii: "\n")),
+      let second = body[(first + 1)...].firstIndex(of: UInt8(ascii: "\n")), first > 0
+    else { return nil }
+    open = Array(body[..<(first - 1)])
+    tags = Array(body[(first + 1)..<second])
+    extensions = Array(body[(second + 1)...])
+  }
+
+  /// An item as its row stands.
+  init(_ row: Row) {
+    open = []
+    open.reserveCapacity(row.count(14) + 512)
+    ItemRow.appendOpen(row, to: &open, reader: nil)
+    tags = row.bytes(15)
+    extensions = row.bytes(16)
+  }
 }
 
 extension Instance {
+  /// Events of the log, each with what it tells: a copy of its own, or the row as it still stands.
   func events(after position: Int, limit: Int) throws -> [LoggedEvent] {
-    try database.all(
+    let first = ItemRow.columnCount
+    return try database.all(
       """
-      SELECT id, kind, subject, type, edge_type, source, with_id, with_type, body FROM event WHERE id > ?
-      ORDER BY id LIMIT ?
+      SELECT \(ItemRow.prefixed), e.id, e.kind, e.subject, e.type, e.edge_type, e.source, e.with_id, e.with_type, e.body
+      FROM (SELECT * FROM event WHERE id > ? ORDER BY id LIMIT ?) AS e
+        LEFT JOIN item i ON e.body IS NULL AND e.edge_type IS NULL AND i.id = e.subject
+      ORDER BY e.id
       """, position, limit
     ) { row in
-      LoggedEvent(
-        id: row.int(0), kind: row.text(1), subject: row.id(2) ?? EntityID(high: 0, low: 0), type: row.text(3),
-        edgeType: row.optionalText(4), source: row.optionalText(5), withID: row.id(6), withType: row.optionalText(7),
-        body: row.isNull(8) ? nil : row.bytes(8))
+      var event = LoggedEvent(
+        id: row.int(first), kind: row.text(first + 1), subject: row.id(first + 2) ?? EntityID(high: 0, low: 0),
+        type: row.text(first + 3), edgeType: row.optionalText(first + 4), source: row.optionalText(first + 5),
+        withID: row.id(first + 6), withType: row.optionalText(first + 7))
+      if event.edgeType != nil {
+        event.edge = row.isNull(first + 8) ? nil : row.bytes(first + 8)
+      } else if !row.isNull(first + 8) {
+        event.told = LoggedEvent.Told(row.bytes(first + 8))
+      } else if !row.isNull(0) {
+        event.told = LoggedEvent.Told(row)
+      }
+      return event
     }
   }
 
   /// The frame of an event for a reader; nil where it is withheld (EV14).
   func frame(of event: LoggedEvent, _ opening: EventStream.Opening, _ reader: Credential) throws -> [UInt8]? {
     guard reader.reads(event.type) else { return nil }
-    var out = Array("id: \(event.id)\nevent: ".utf8)
+    var out: [UInt8] = []
+    out.reserveCapacity((event.told?.open.count ?? 512) + 512)
+    out += "id: \(event.id)\nevent: ".utf8
     out += event.kind.bytes
     out += "\ndata: {\"event_type\":\"".utf8
     out += event.kind.bytes
     if let edgeType = event.edgeType {
-      guard opening.showsEdges, reader.edges.reads(edgeType), let edge = try event.body ?? edge(event.subject)?.text
+      guard opening.showsEdges, reader.edges.reads(edgeType), let edge = try event.edge ?? edge(event.subject)?.text
       else { return nil }
       out += "\",\"edge\":".utf8
       out += edge
@@ -252,20 +298,18 @@ extension Instance {
       if let gone = event.withID { out += ",\"purged_with\":\"\(gone)\"".utf8 }
     } else {
       if let types = opening.types, !types.contains(where: { covers($0, event.type) }) { return nil }
-      guard let body = try event.body ?? item(event.subject).map(frameBody) else { return nil }
-      let lines = body.split(separator: UInt8(ascii: "\n"), maxSplits: 2)
-      guard lines.count == 3 else { return nil }
+      guard let told = event.told else { return nil }
       out += "\",\"item\":".utf8
-      out += lines[0]
+      out += told.open
       let tellsWith = event.withID != nil && event.withType.map(reader.reads) ?? false
       if tellsWith, let with = event.withID, event.kind != "item.restored" {
-        out.removeLast()
-        out += ",\"trashed_with\":\"\(with)\"}".utf8
+        out += ",\"trashed_with\":\"\(with)\"".utf8
       }
-      let extensions = readableExtensions(lines[2], reader)
-      if opening.isCopy || lines[1].count > 2 || extensions.count > 2 {
+      out.append(UInt8(ascii: "}"))
+      let extensions = readableExtensions(told.extensions, reader)
+      if opening.isCopy || told.tags.count > 2 || extensions.count > 2 {
         out += ",\"metadata\":{\"item_id\":\"\(event.subject)\",\"tags\":".utf8
-        out += lines[1]
+        out += told.tags
         out += ",\"extensions\":".utf8
         out += extensions
         out += "}".utf8
@@ -279,9 +323,9 @@ extension Instance {
     return out
   }
 
-  private func readableExtensions(_ text: ArraySlice<UInt8>, _ reader: Credential) -> [UInt8] {
-    if text.count == 2 || reader.extensions.readsEverything { return Array(text) }
-    let all = (try? JSON(parsing: Array(text)))?.object ?? JSONObject()
+  private func readableExtensions(_ text: [UInt8], _ reader: Credential) -> [UInt8] {
+    if text.count == 2 || reader.extensions.readsEverything { return text }
+    let all = (try? JSON(parsing: text))?.object ?? JSONObject()
     return JSON.object(JSONObject(all.members.filter { reader.extensions.reads($0.key) }.map { ($0.key, $0.value) }))
       .write()
   }

@@ -29,6 +29,8 @@ struct FilterSQL {
   let tasks: Set<Text>
   /// Whether an id names an item the reader may read.
   let isReadable: (EntityID) throws -> Bool
+  /// The expression of the index of titles that leaves out what cannot hold a literal; nil where none does.
+  let titles: (Text) -> Text?
 
   func add(_ filter: Filter, to conditions: inout Conditions) throws {
     guard !filter.conditions.isEmpty else { return }
@@ -45,7 +47,12 @@ struct FilterSQL {
   private func write(_ condition: Filter.Condition) throws -> (String, [(any SQLiteValue)?]) {
     switch condition.field {
     case .system(let name): return system(name, condition)
-    case .property(let name): return property(name, condition)
+    case .property(let name):
+      let (sql, bound) = property(name, condition)
+      guard name == "title", condition.word == .contains || condition.word == .starts_with,
+        let match = condition.literal.flatMap({ titles($0.words) })
+      else { return (sql, bound) }
+      return ("i.seq IN (SELECT rowid FROM title_gram WHERE title_gram MATCH ?) AND \(sql)", [match] + bound)
     case .tags: return tags(condition)
     case .edge(let inbound, let type): return try edge(inbound, type, condition)
     case .statusGroup: return statusGroup(condition)

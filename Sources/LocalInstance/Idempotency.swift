@@ -209,13 +209,30 @@ struct NeededGrants {
 
 extension Call {
   var grantsSpelling: Text? {
-    func list(_ texts: [Text]) -> JSON { .array(Set(texts).sorted().map(JSON.string)) }
-    let needed: JSON = [
-      "types": list(needs.types), "reads": list(needs.reads), "edges": list(needs.edges),
-      "sources": list(needs.sources), "permissions": list(needs.permissions), "shown": list(needs.shown.map(\.text)),
-      "written": list(needs.written.map(\.text)), "edge_ids": list(needs.edgeIDs.map(\.text)),
-      "edge_reads": list(needs.edgeReads), "extensions": list(needs.extensions),
-    ]
-    return Text(bytes: needed.write())
+    var out: [UInt8] = []
+    out.reserveCapacity(320)
+    func list(_ name: StaticString, _ texts: [Text]) {
+      out.append(out.isEmpty ? UInt8(ascii: "{") : UInt8(ascii: ","))
+      out.append(UInt8(ascii: "\""))
+      out += UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
+      out += "\":[".utf8
+      for (place, text) in (texts.count < 2 ? texts : Set(texts).sorted()).enumerated() {
+        if place > 0 { out.append(UInt8(ascii: ",")) }
+        JSON.appendString(text, to: &out)
+      }
+      out.append(UInt8(ascii: "]"))
+    }
+    list("types", needs.types)
+    list("reads", needs.reads)
+    list("edges", needs.edges)
+    list("sources", needs.sources)
+    list("permissions", needs.permissions)
+    list("shown", needs.shown.map(\.text))
+    list("written", needs.written.map(\.text))
+    list("edge_ids", needs.edgeIDs.map(\.text))
+    list("edge_reads", needs.edgeReads)
+    list("extensions", needs.extensions)
+    out.append(UInt8(ascii: "}"))
+    return Text(bytes: out)
   }
 }

@@ -194,22 +194,28 @@ public final class Instance {
     writesSinceTick += 1
     let claim = try name.map { try take(Claim(credential: call.credential.id, name: $0)) }
     defer { if let claim { claims[claim] = nil } }
-    do {
-      let reply = try database.transaction { () throws -> Reply in
-        call.idempotencyKey = name
-        if let name, let kept = try keptAnswer(name, call) { return kept }
-        let reply: Reply
-        do {
-          reply = try database.transaction { try door.run(self, call) }
-        } catch {
-          let refusal = refusal(error)
-          try forgetCaches()
-          if refusal.status >= 500 { throw refusal }
-          reply = .refused(refusal)
+    /// One savepoint holds the door's work and the answer kept of it. A refusal takes the work back and is kept beside.
+    func worked() throws -> Reply {
+      call.idempotencyKey = name
+      if let name, let kept = try keptAnswer(name, call) { return kept }
+      let reply: Reply
+      do {
+        return try database.transaction {
+          let reply = try door.run(self, call)
+          if let name { try keepAnswer(reply, name, call) }
+          return reply
         }
-        if let name { try keepAnswer(reply, name, call) }
-        return reply
+      } catch {
+        let refusal = refusal(error)
+        try forgetCaches()
+        if refusal.status >= 500 { throw refusal }
+        reply = .refused(refusal)
       }
+      if let name { try keepAnswer(reply, name, call) }
+      return reply
+    }
+    do {
+      let reply = try isInBatch ? worked() : database.transaction(worked)
       tellAnnounced()
       return reply
     } catch {

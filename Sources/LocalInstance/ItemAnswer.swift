@@ -8,14 +8,15 @@ extension Instance {
   }
 
   func itemAnswer(_ row: ItemRow, _ call: Call, extra: [UInt8] = []) throws -> [UInt8] {
-    if call.idempotencyKey != nil { try noteDisclosed(row, call) }
+    let edgeTypes = try edgeTypes(of: row.id, inbound: false)
+    if call.idempotencyKey != nil { noteDisclosed(row, edgeTypes, call) }
     if let type = row.trash?.rootType, call.credential.reads(type) { call.needs.reads.append(type) }
     var out: [UInt8] = []
     out.reserveCapacity(row.properties.count + 1024)
     out += "{\"item\":".utf8
     row.appendOpen(to: &out, reader: call.credential)
     out += ",\"edges\":".utf8
-    try appendEdgeBlocks(of: row.id, inbound: false, call.credential, to: &out)
+    try appendEdgeBlocks(of: row.id, edgeTypes, inbound: false, call.credential, to: &out)
     out += "},\"metadata\":".utf8
     row.appendMetadata(to: &out, reader: call.credential)
     out += extra
@@ -24,13 +25,14 @@ extension Instance {
   }
 
   /// What the answer shows beside the row itself, for holding a replay to it (I24.13).
-  private func noteDisclosed(_ row: ItemRow, _ call: Call) throws {
+  private func noteDisclosed(_ row: ItemRow, _ edgeTypes: [Text], _ call: Call) {
     call.shown = row
     call.needs.reads.append(row.type)
     call.needs.shown.append(row.id)
-    call.needs.extensions += row.extensionsObject.keys.filter(call.credential.extensions.reads)
-    let types = try database.all("SELECT DISTINCT type FROM edge WHERE source = ?", row.id) { $0.text(0) }
-    call.needs.edgeReads += types.filter(call.credential.edges.reads)
+    if row.extensions.count > 2 {
+      call.needs.extensions += row.extensionsObject.keys.filter(call.credential.extensions.reads)
+    }
+    call.needs.edgeReads += edgeTypes.filter(call.credential.edges.reads)
   }
 
   func metadataReply(_ row: ItemRow, _ call: Call) -> Reply {

@@ -125,15 +125,16 @@ extension Instance {
     let standing = try takeStanding(creation.properties, owner: made, place: "", held: nil, call)
     var settled = creation.properties
     try settleFile(&settled, type, standing)
-    let properties = firstProperties(settled, resolved)
-    try rules(resolved, call.credential).judge(properties)
+    settled = firstProperties(settled, resolved)
+    try rules(resolved, call.credential).judge(settled)
+    settled = ordered(settled)
     var row = ItemRow(
       id: made, type: type, state: creation.state, tier: creation.tier ?? call.credential.defaultTier,
       schemaVersion: resolved.version, source: source, sourceID: creation.sourceID, latitude: creation.latitude,
       longitude: creation.longitude, occurred: creation.occurred ?? now, created: now, updated: now,
-      properties: JSON.object(ordered(properties)).write(), tags: tagText(creation.tags ?? []))
+      properties: JSON.object(settled).write(), tags: tagText(creation.tags ?? []))
     try judgeLink(row)
-    try insert(&row)
+    try insert(&row, settled)
     try standing.write(database)
     if let edges = creation.edges { try replaceEdges(of: row, edges, call) }
     return .created(row)

@@ -105,7 +105,79 @@ extension ItemRow {
         out += "\"".utf8
       }
     }
-    out += ",\"occurred_at\":\"\(occurred)\",\"created_at\":\"\(created)\",\"updated_at\":\"\(updated)\"".utf8
+    ItemRow.append(occurred, created, updated, to: &out)
+  }
+
+  private static func append(
+    _ occurred: Timestamp, _ created: Timestamp, _ updated: Timestamp, to out: inout [UInt8]
+  ) {
+    out += ",\"occurred_at\":\"".utf8
+    occurred.append(to: &out)
+    out += "\",\"created_at\":\"".utf8
+    created.append(to: &out)
+    out += "\",\"updated_at\":\"".utf8
+    updated.append(to: &out)
+    out.append(UInt8(ascii: "\""))
+  }
+
+  /// Appends the item a row of `columns` holds as `appendOpen` does, from where SQLite holds it: the rows of a page are
+  /// pasted, never made values of.
+  static func appendOpen(_ row: Row, to out: inout [UInt8], reader: Credential?) {
+    guard row.isNull(17) else {
+      // In the bin, with what a cascade says of it.
+      return ItemRow(row).appendOpen(to: &out, reader: reader)
+    }
+    out += "{\"id\":\"".utf8
+    row.append(1, to: &out)
+    out += "\",\"type\":\"".utf8
+    row.append(2, to: &out)
+    out += "\",\"properties\":".utf8
+    row.append(14, to: &out)
+    out += ",\"state\":\"".utf8
+    row.append(3, to: &out)
+    out += "\",\"tier\":\"".utf8
+    row.append(4, to: &out)
+    out += "\",\"version\":".utf8
+    row.append(5, to: &out)
+    out += ",\"schema_version\":".utf8
+    row.append(6, to: &out)
+    out += ",\"source\":".utf8
+    JSON.appendString(row.text(7), to: &out)
+    if !row.isNull(8) {
+      out += ",\"source_id\":".utf8
+      JSON.appendString(row.text(8), to: &out)
+    }
+    if !row.isNull(9) {
+      out += ",\"capture_latitude\":".utf8
+      row.append(9, to: &out)
+    }
+    if !row.isNull(10) {
+      out += ",\"capture_longitude\":".utf8
+      row.append(10, to: &out)
+    }
+    append(
+      Timestamp(milliseconds: Int64(row.int(11))), Timestamp(milliseconds: Int64(row.int(12))),
+      Timestamp(milliseconds: Int64(row.int(13))), to: &out)
+  }
+
+  /// `appendMetadata` of such a row.
+  static func appendMetadata(_ row: Row, to out: inout [UInt8], reader: Credential) {
+    out += "{\"item_id\":\"".utf8
+    row.append(1, to: &out)
+    out += "\",\"tags\":".utf8
+    row.append(15, to: &out)
+    out += ",\"extensions\":".utf8
+    appendExtensions(row, to: &out, reader: reader)
+    out += "}".utf8
+  }
+
+  /// `appendExtensions` of such a row.
+  static func appendExtensions(_ row: Row, to out: inout [UInt8], reader: Credential) {
+    if row.count(16) == 2 || reader.extensions.readsEverything {
+      row.append(16, to: &out)
+    } else {
+      ItemRow(row).appendExtensions(to: &out, reader: reader)
+    }
   }
 
   /// Appends `{"item_id","tags","extensions"}`, the extensions limited to what the reader reads (I0.10).

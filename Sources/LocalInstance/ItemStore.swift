@@ -30,41 +30,46 @@ extension Instance {
   }
 
   /// Inserts a new row and announces it.
-  func insert(_ row: inout ItemRow, as kind: String = "item.created") throws {
+  /// - Parameter properties: what the row's text spells, where the caller has it.
+  func insert(_ row: inout ItemRow, _ properties: JSONObject? = nil, as kind: String = "item.created") throws {
+    let link = link(of: row)
+    row.lastEvent = try log(row, kind)
     try database.run(
       """
       INSERT INTO item (id, type, state, tier, version, schema_version, source, source_id, latitude, longitude, occurred,
-        created, updated, properties, tags, extensions, link)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        created, updated, properties, tags, extensions, link, last_event)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
       """,
       row.id, row.type, row.state, row.tier, row.version, row.schemaVersion, row.source, row.sourceID, row.latitude,
       row.longitude, row.occurred, row.created, row.updated, Text(bytes: row.properties), Text(bytes: row.tags),
-      Text(bytes: row.extensions), link(of: row))
+      Text(bytes: row.extensions), link, row.lastEvent)
     row.seq = Int(database.lastInsertedRow)
-    try indexProperties(row)
+    try indexProperties(row, properties ?? row.propertiesObject)
     try indexTags(row)
     try database.run("INSERT OR IGNORE INTO unindexed VALUES (?)", row.seq)
-    try clearTombstones(heldBy: row, link: link(of: row))
-    try announce(&row, kind)
+    try clearTombstones(heldBy: row, link: link)
   }
 
   /// Writes a changed row over the stored one; the latest event keeps the row as it announced it.
   func update(_ row: inout ItemRow, was old: ItemRow, as kind: String?, with: (EntityID, Text)? = nil) throws {
     try freeze(old)
     row.updated = stamp(after: old.updated)
+    if let kind { row.lastEvent = try log(row, kind, with: with) }
+    let link = link(of: row)
     try database.run(
       """
       UPDATE item SET type = ?2, state = ?3, tier = ?4, version = ?5, source_id = ?6, occurred = ?7, updated = ?8,
-        trash_group = ?9, trash_parent = ?10, trash_root = ?11, trash_root_type = ?12, link = ?13
+        trash_group = ?9, trash_parent = ?10, trash_root = ?11, trash_root_type = ?12, link = ?13, last_event = ?14
       WHERE seq = ?1
       """,
       row.seq, row.type, row.state, row.tier, row.version, row.sourceID, row.occurred, row.updated, row.trash?.group,
-      row.trash?.parent, row.trash?.root, row.trash?.rootType, link(of: row))
+      row.trash?.parent, row.trash?.root, row.trash?.rootType, link, row.lastEvent)
     let retyped = row.type != old.type
     if row.properties != old.properties {
       try database.run("UPDATE item SET properties = ?2 WHERE seq = ?1", row.seq, Text(bytes: row.properties))
       try database.run("DELETE FROM property WHERE item = ?", row.seq)
-      try indexProperties(row)
+      try indexProperties(row, row.propertiesObject)
+      try titles.note(row.seq)
     }
     if row.tags != old.tags {
       try database.run("UPDATE item SET tags = ?2 WHERE seq = ?1", row.seq, Text(bytes: row.tags))
@@ -78,9 +83,8 @@ extension Instance {
       try database.run("INSERT OR IGNORE INTO unindexed VALUES (?)", row.seq)
     }
     if retyped || row.sourceID != old.sourceID || row.properties != old.properties {
-      try clearTombstones(heldBy: row, link: link(of: row))
+      try clearTombstones(heldBy: row, link: link)
     }
-    if let kind { try announce(&row, kind, with: with) }
   }
 
   /// A time not before another: `updated_at` never steps back, whatever the wall clock does.
@@ -104,6 +108,7 @@ extension Instance {
     try database.run("DELETE FROM tag WHERE item = ?", row.seq)
     try database.run("DELETE FROM unindexed WHERE item = ?", row.seq)
     try database.run("DELETE FROM search WHERE rowid = ?", row.seq)
+    try titles.forget(row.seq)
     try database.run("DELETE FROM snapshot WHERE item = ?", row.id)
     try database.run("DELETE FROM lending WHERE owner = ?", row.id)
     try database.run("DELETE FROM item WHERE seq = ?", row.seq)
@@ -132,8 +137,8 @@ extension Instance {
 
   /// One row a property: numbers and booleans by value, texts by their words, lists and objects by their JSON text. A
   /// long text stays in the item alone and is read from there.
-  private func indexProperties(_ row: ItemRow) throws {
-    for (name, value) in row.propertiesObject.members {
+  private func indexProperties(_ row: ItemRow, _ properties: JSONObject) throws {
+    for (name, value) in properties.members {
       let kind: PropertyKind
       var number: Double?
       var words: Text?

@@ -4,11 +4,10 @@ import MarfaBase
 extension Instance {
   /// The token of `Authorization: Bearer`.
   func bearer(_ call: Call) -> String? {
-    guard let header = call.header("authorization"), lowercased(String(header.prefix(7))) == "bearer " else {
-      return nil
-    }
-    let token = String(header.dropFirst(7))
-    return token.isEmpty ? nil : token
+    guard let header = call.header("authorization")?.utf8, header.count > 7,
+      zip(header, "bearer ".utf8).allSatisfy({ ($0 >= 0x41 && $0 <= 0x5A ? $0 | 0x20 : $0) == $1 })
+    else { return nil }
+    return String(header.dropFirst(7))
   }
 
   func authenticate(_ call: Call) throws -> Credential {

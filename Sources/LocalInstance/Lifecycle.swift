@@ -178,8 +178,8 @@ extension Instance {
     try database.run("UPDATE item SET trash_parent = ? WHERE trash_parent = ?", row.trash?.parent, row.id)
     try keepTombstones(of: row)
     try freeze(row)
-    var gone = row
-    try announce(&gone, "item.purged")
+    let gone = row
+    _ = try log(gone, "item.purged")
     try erase(row)
   }
 

@@ -86,6 +86,14 @@ struct ListOrder {
     }
   }
 
+  /// How many they are.
+  var keyCount: Int {
+    switch key {
+    case .time: 2
+    case .property: 4
+    }
+  }
+
   var orderBy: String {
     let direction = isDescending ? "DESC" : "ASC"
     return switch key {

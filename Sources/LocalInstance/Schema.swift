@@ -4,7 +4,7 @@ import MarfaBase
 /// drawn from it; an event gets a copy of its own only when the row changes after it (`EventLog.freeze`).
 enum Schema {
   /// Raised with each change of the tables; a database of a greater number is of a newer build (IN7.3).
-  static let number = 3
+  static let number = 4
 
   static let tables = """
     CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -93,6 +93,19 @@ enum Schema {
     CREATE INDEX answer_of_item ON answer (item, version) WHERE item IS NOT NULL;
     """
 
+  /// What number 4 changed: the index of titles (`Titles`). Two indexes go that no query read, since a property is looked up
+  /// by its item, and that cost every create a page for each of its properties.
+  static let fourth = """
+    DROP INDEX IF EXISTS property_by_words;
+    DROP INDEX IF EXISTS property_by_number;
+    CREATE TABLE IF NOT EXISTS title_changed (item INTEGER PRIMARY KEY);
+    CREATE VIRTUAL TABLE IF NOT EXISTS title_gram USING fts5 (
+      words, tokenize = 'trigram', detail = none, columnsize = 0);
+    """
+
+  /// What each number after the first added, in order.
+  private static let steps = [second, third, fourth]
+
   /// The number of a database's schema, 0 for a fresh one. Changes nothing (IN7.3).
   /// - Throws: `InstanceError.foreignDatabase` for another program's, or one a newer build made.
   @discardableResult
@@ -120,18 +133,16 @@ enum Schema {
     try database.execute("PRAGMA cache_size = -24000")
     try database.execute("PRAGMA wal_autocheckpoint = 4000")
     if found == number { return }
-    if found == 1 || found == 2 {
+    if found > 0 {
       try database.transaction {
-        if found == 1 { try database.execute(second) }
-        try database.execute(third)
+        for step in steps.dropFirst(found - 1) { try database.execute(step) }
         try database.execute("PRAGMA user_version = \(number)")
       }
       return
     }
     try database.transaction {
       try database.execute(tables)
-      try database.execute(second)
-      try database.execute(third)
+      for step in steps { try database.execute(step) }
       try database.run("INSERT INTO meta VALUES ('instance_id', ?)", instance())
       try database.run("INSERT INTO meta VALUES ('view', '0')")
       try database.run("INSERT INTO meta VALUES ('trash', '0')")

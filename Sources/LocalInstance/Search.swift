@@ -12,6 +12,7 @@ extension Instance {
       if waiting < 20_000 { return }
     }
     try? indexPending(atMost: 200)
+    try? titles.fill(atMost: 2000)
   }
 
   /// Indexes rows written since; at most some, or all.

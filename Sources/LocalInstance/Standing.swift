@@ -1,3 +1,4 @@
+import Glibc
 import MarfaBase
 
 /// Which blobs a row lends (B5, B6): one bit per row and digest, decided when the row first names the digest.
@@ -90,20 +91,20 @@ extension Instance {
 
   /// Every `sha256:<64 hex>` a text spells.
   private func digests(in text: [UInt8]) -> Set<ContentHash> {
-    let mark = Array("sha256:".utf8)
     var found: Set<ContentHash> = []
-    var at = 0
-    while at + 71 <= text.count {
-      guard text[at] == mark[0], text[at..<(at + 7)].elementsEqual(mark) else {
-        at += 1
-        continue
-      }
-      if let hash = ContentHash(Text(bytes: text[at..<(at + 71)])),
-        at + 71 == text.count || !isAlphanumeric(text[at + 71])
-      {
+    text.withUnsafeBytes { bytes in
+      guard let start = bytes.baseAddress else { return }
+      var at = 0
+      // A colon is seldom: what stands around one is looked at.
+      while at < bytes.count, let colon = memchr(start + at, Int32(UInt8(ascii: ":")), bytes.count - at) {
+        let place = UnsafeRawPointer(colon) - start
+        at = place + 1
+        guard place >= 6, at + 64 <= bytes.count, bytes[(place - 6)..<place].elementsEqual("sha256".utf8),
+          at + 64 == bytes.count || !isAlphanumeric(bytes[at + 64]),
+          let hash = ContentHash(Text(bytes: bytes[at..<(at + 64)]))
+        else { continue }
         found.insert(hash)
       }
-      at += 7
     }
     return found
   }

@@ -4,6 +4,9 @@ import MarfaCopy
 import Testing
 import TestSupport
 
+/// Both sides have a filter; the tests of this room mean the copy's.
+typealias Filter = MarfaCopy.Filter
+
 /// A copy before the real instance, all in memory.
 final class CopyBench {
   static let origin = "http://instance.test"

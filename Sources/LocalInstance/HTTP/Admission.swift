@@ -27,7 +27,7 @@ struct Admission {
     target raw: [UInt8], method: String, version: String, headers: [HTTPHeader], guard listener: Guard
   ) throws(Refused) -> (target: String, bodyLimit: Int) {
     func bad(_ message: String) -> Refused { Refused(status: 400, code: "validation_error", message: message) }
-    func values(_ name: String) -> [String] { headers.filter { lower($0.name).elementsEqual(name.utf8) }.map(\.value) }
+    func values(_ name: String) -> [String] { headers.filter { isNamed($0.name, name) }.map(\.value) }
     let hosts = values("host")
     if hosts.count > 1 || hosts.isEmpty && version.utf8.elementsEqual("HTTP/1.1".utf8) {
       throw bad("A request names its host once.")

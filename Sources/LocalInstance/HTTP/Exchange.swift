@@ -48,9 +48,8 @@ final class Exchange {
     descriptor = marfa_httpd_descriptor(connection)
   }
 
-  var isWrite: Bool {
-    !["GET", "HEAD", "OPTIONS"].contains { $0.utf8.elementsEqual(request.method.utf8) }
-  }
+  /// Whether it is of a method that writes; known once it is admitted.
+  var isWrite = false
 }
 
 /// An open event stream between the engine's source and the socket.

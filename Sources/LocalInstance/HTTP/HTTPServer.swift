@@ -329,6 +329,7 @@ final class HTTPServer {
     _ exchange: Exchange, _ listener: Admission.Guard, _ method: String, _ version: String
   ) throws(Admission.Refused) {
     exchange.request.method = method
+    exchange.isWrite = !["GET", "HEAD", "OPTIONS"].contains { $0.utf8.elementsEqual(method.utf8) }
     let collected = HeaderBox()
     MHD_get_connection_values_n(
       exchange.connection, .HEADER_KIND,
@@ -378,6 +379,8 @@ final class HTTPServer {
     if isHead, response.body.isEmpty, let length = response.header("content-length").flatMap({ UInt64($0) }) {
       // A HEAD tells the length of a body it does not carry (B3.2); the reader is never asked.
       made = MHD_create_response_from_callback(length, 1024, { _, _, _, _ in -2 }, nil, nil)
+    } else if response.body.count > LongBody.least {
+      made = LongBody(response.body).response()
     } else {
       made = response.body.withUnsafeBytes {
         MHD_create_response_from_buffer($0.count, UnsafeMutableRawPointer(mutating: $0.baseAddress), .RESPMEM_MUST_COPY)
@@ -408,15 +411,43 @@ final class HTTPServer {
     guard let made else { return .NO }
     defer { MHD_destroy_response(made) }
     for header in response.headers {
-      let name = header.name.utf8.map { $0 | 0x20 }
       // libmicrohttpd writes these itself.
-      if ["content-length", "transfer-encoding", "connection", "date"].contains(where: { $0.utf8.elementsEqual(name) })
+      if isNamed(header.name, "content-length") || isNamed(header.name, "transfer-encoding")
+        || isNamed(header.name, "connection") || isNamed(header.name, "date")
       {
         continue
       }
       MHD_add_response_header(made, header.name, header.value)
     }
     return MHD_queue_response(exchange.connection, UInt32(response.status), made)
+  }
+}
+
+/// A long body, handed to the socket piece by piece, so that a page of notes is not copied whole once more.
+private final class LongBody {
+  static let least = 1 << 16
+  private let bytes: [UInt8]
+
+  init(_ bytes: [UInt8]) { self.bytes = bytes }
+
+  /// The response, which keeps the body until it was sent.
+  func response() -> OpaquePointer? {
+    MHD_create_response_from_callback(
+      UInt64(bytes.count), 131_072,
+      { context, position, out, room in
+        guard let context, let out else { return -2 }
+        return Unmanaged<LongBody>.fromOpaque(context).takeUnretainedValue().give(out, from: Int(position), room)
+      }, Unmanaged.passRetained(self).toOpaque(),
+      { context in
+        if let context { Unmanaged<LongBody>.fromOpaque(context).release() }
+      })
+  }
+
+  private func give(_ out: UnsafeMutablePointer<CChar>, from start: Int, _ room: Int) -> Int {
+    let count = min(room, bytes.count - start)
+    guard count > 0 else { return -1 }
+    bytes.withUnsafeBytes { UnsafeMutableRawPointer(out).copyMemory(from: $0.baseAddress! + start, byteCount: count) }
+    return count
   }
 }
 

@@ -81,6 +81,17 @@ public struct Row {
       UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(statement.handle, Int32(column)))))
   }
 
+  /// Appends the bytes of a text or blob, from where SQLite holds them.
+  public func append(_ column: Int, to out: inout [UInt8]) {
+    guard let start = sqlite3_column_blob(statement.handle, Int32(column)) else { return }
+    out.append(
+      contentsOf: UnsafeRawBufferPointer(
+        start: start, count: Int(sqlite3_column_bytes(statement.handle, Int32(column)))))
+  }
+
+  /// How many bytes a text or blob has.
+  public func count(_ column: Int) -> Int { Int(sqlite3_column_bytes(statement.handle, Int32(column))) }
+
   /// A text, byte for byte; empty for NULL.
   public func text(_ column: Int) -> Text { Text(bytes: bytes(column)) }
 

@@ -44,8 +44,14 @@ public struct ContentHash: Hashable, Sendable, CustomStringConvertible {
 
   /// 64 lowercase hex digits.
   public var hex: String {
-    let digits = Array("0123456789abcdef".utf8)
-    return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+    String(unsafeUninitializedCapacity: 64) { out in
+      for (place, byte) in bytes.enumerated() {
+        let (high, low) = (byte >> 4, byte & 15)
+        out[2 * place] = high < 10 ? 0x30 + high : 0x57 + high
+        out[2 * place + 1] = low < 10 ? 0x30 + low : 0x57 + low
+      }
+      return 2 * bytes.count
+    }
   }
 
   /// The wire's form: `sha256:` and the hex digits.

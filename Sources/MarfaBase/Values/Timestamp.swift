@@ -13,6 +13,14 @@ public struct Timestamp: Hashable, Comparable, Sendable, CustomStringConvertible
   public var text: Text { Text(bytes: bytes) }
 
   private var bytes: [UInt8] {
+    var out: [UInt8] = []
+    out.reserveCapacity(24)
+    append(to: &out)
+    return out
+  }
+
+  /// Appends the description's bytes.
+  public func append(to out: inout [UInt8]) {
     var day = milliseconds / 86_400_000
     var rest = milliseconds % 86_400_000
     if rest < 0 {
@@ -20,33 +28,30 @@ public struct Timestamp: Hashable, Comparable, Sendable, CustomStringConvertible
       day -= 1
     }
     let (year, month, date) = Timestamp.civil(day)
-    var out: [UInt8] = []
-    out.reserveCapacity(24)
-    /// Digits with leading zeros; a year outside four digits is written whole, its sign counted.
-    func append(_ value: Int64, _ width: Int, then mark: Unicode.Scalar) {
-      if value >= 0, value < 10_000 {
-        var scale: Int64 = 1
-        for _ in 1..<width { scale *= 10 }
-        if value >= scale * 10 { scale *= 10 }
-        while scale > 0 {
-          out.append(UInt8(0x30 + value / scale % 10))
-          scale /= 10
-        }
-      } else {
-        let text = String(value)
-        for _ in text.utf8.count..<max(width, text.utf8.count) { out.append(0x30) }
-        out += text.utf8
-      }
+    func two(_ value: Int64, then mark: Unicode.Scalar) {
+      out.append(UInt8(0x30 + value / 10))
+      out.append(UInt8(0x30 + value % 10))
       out.append(UInt8(ascii: mark))
     }
-    append(year, 4, then: "-")
-    append(month, 2, then: "-")
-    append(date, 2, then: "T")
-    append(rest / 3_600_000, 2, then: ":")
-    append(rest / 60_000 % 60, 2, then: ":")
-    append(rest / 1000 % 60, 2, then: ".")
-    append(rest % 1000, 3, then: "Z")
-    return out
+    if (1000..<10_000).contains(year) {
+      out.append(UInt8(0x30 + year / 1000))
+      out.append(UInt8(0x30 + year / 100 % 10))
+      out.append(UInt8(0x30 + year / 10 % 10))
+      out.append(UInt8(0x30 + year % 10))
+    } else {
+      // A year outside four digits is written whole, its sign counted.
+      let text = String(year)
+      for _ in text.utf8.count..<max(4, text.utf8.count) { out.append(0x30) }
+      out += text.utf8
+    }
+    out.append(UInt8(ascii: "-"))
+    two(month, then: "-")
+    two(date, then: "T")
+    two(rest / 3_600_000, then: ":")
+    two(rest / 60_000 % 60, then: ":")
+    two(rest / 1000 % 60, then: ".")
+    out.append(UInt8(0x30 + rest % 1000 / 100))
+    two(rest % 100, then: "Z")
   }
 
   /// Year, month and day of a day number since the epoch (proleptic Gregorian).

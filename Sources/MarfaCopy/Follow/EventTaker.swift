@@ -193,7 +193,7 @@ final class EventTaker {
   // MARK: - Applying
 
   private func apply(_ name: Text, _ data: JSON) throws(MarfaError) -> Taken {
-    if EventTaker.carriesRow(name) { return try applyItem(data) }
+    if EventTaker.carriesRow(name) { return try applyItem(name, data) }
     switch name.string {
     case "item.purged": return try applyPurge(data)
     case "edge.created", "edge.updated": return try applyEdge(data)
@@ -202,12 +202,14 @@ final class EventTaker {
     }
   }
 
-  private func applyItem(_ data: JSON) throws(MarfaError) -> Taken {
+  private func applyItem(_ name: Text, _ data: JSON) throws(MarfaError) -> Taken {
     let item = try copy.row(data)
-    let held = try copy.serverItem(item.id)
-    if let held, item.isEarlier(than: held) { return .skipped }
     let catalog = try copy.catalog()
     var belongs = item.isListed && slice.takes(type: item.type, tier: item.tier, in: catalog)
+    // Most events of a catch-up make rows the copy has not.
+    if belongs, name == "item.created", read[item.id] == nil, try copy.store.takeNew(server: item) { return .applied }
+    let held = try copy.serverItem(item.id)
+    if let held, item.isEarlier(than: held) { return .skipped }
     if !belongs { belongs = try copy.isPinned(item.id) }
     guard belongs else {
       guard held != nil else { return .skipped }

@@ -11,10 +11,12 @@ enum Certified: Sendable {
 extension WorkingCopy {
   /// A GET under the read view (D52, RV10.2): judged by transport, redirect, contract and status, then by its proof.
   /// What cannot be accepted ends the copy. Refusals that say nothing of the copy are thrown as they are.
-  func certified(_ path: String, query: [(String, Text)] = [], view: Text) throws(MarfaError) -> Certified {
+  func certified(
+    _ path: String, query: [(String, Text)] = [], view: Text, ahead: ServerConnection.Ahead? = nil
+  ) throws(MarfaError) -> Certified {
     try checkStop()
     let answer: Answer
-    do throws(MarfaError) { answer = try server.ask("GET", path, query: query, view: view) } catch {
+    do throws(MarfaError) { answer = try server.ask("GET", path, query: query, view: view, ahead: ahead) } catch {
       // A renewal that found the sign-in ended mends nothing: the copy ends, and the caller asks for a new one (ER15.2).
       if error.code == .signedOut, try store.text(.readView) == view {
         _ = try expire("credential_ended", error.message)
@@ -55,9 +57,9 @@ extension WorkingCopy {
 
   /// A page of a certified listing: its rows and where the next begins, nil after the last.
   func certifiedPage(
-    _ path: String, query: [(String, Text)], view: Text
+    _ path: String, query: [(String, Text)], view: Text, ahead: ServerConnection.Ahead? = nil
   ) throws(MarfaError) -> (rows: [JSON], next: Text?) {
-    switch try certified(path, query: query, view: view) {
+    switch try certified(path, query: query, view: view, ahead: ahead) {
     case .refused(let refusal): throw refusal
     case .found(let page):
       guard let rows = page["data"]?.array, let next = page["next_cursor"] else {
@@ -79,12 +81,15 @@ extension WorkingCopy {
   ) throws(MarfaError) {
     var cursor = first
     var seen: Set<Text> = []
+    var ahead: ServerConnection.Ahead?
     while true {
       let asked = query + (cursor.map { [("cursor", $0)] } ?? [])
-      let (rows, next) = try certifiedPage(path, query: asked, view: view)
+      let (rows, next) = try certifiedPage(path, query: asked, view: view, ahead: ahead)
       if let next, !seen.insert(next).inserted || next == cursor {
         throw try invalidProof("the listing \(path) repeats a page")
       }
+      // The server makes the next page while this one is taken in.
+      ahead = next.flatMap { server.begin(path, query: query + [("cursor", $0)], view: view) }
       try page(rows, next)
       guard let next else { return }
       cursor = next

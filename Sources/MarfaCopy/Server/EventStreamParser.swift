@@ -1,3 +1,4 @@
+import Glibc
 import MarfaBase
 
 /// One event of a server-sent event stream (EV2).
@@ -14,6 +15,18 @@ package struct ServerEvent: Hashable, Sendable {
     self.id = id
     self.name = name
     self.data = data
+  }
+}
+
+extension [UInt8] {
+  /// The first place of a byte, from a place on.
+  fileprivate func firstIndex(of byte: UInt8, from start: Int) -> Int? {
+    withUnsafeBytes { bytes in
+      guard start < bytes.count, let base = bytes.baseAddress,
+        let found = memchr(base + start, Int32(byte), bytes.count - start)
+      else { return nil }
+      return UnsafeRawPointer(found) - base
+    }
   }
 }
 
@@ -56,7 +69,14 @@ package struct EventStreamParser: Sendable {
       if first == 0x0A { rest = rest.dropFirst() }
       lastWasReturn = false
     }
-    while let end = rest.firstIndex(where: { $0 == 0x0A || $0 == 0x0D }) {
+    // Where the next \r stands, looked for again once it was passed: most streams have none.
+    var nextReturn = bytes.firstIndex(of: 0x0D, from: rest.startIndex)
+    while true {
+      if let place = nextReturn, place < rest.startIndex {
+        nextReturn = bytes.firstIndex(of: 0x0D, from: rest.startIndex)
+      }
+      let end = min(bytes.firstIndex(of: 0x0A, from: rest.startIndex) ?? .max, nextReturn ?? .max)
+      guard end < .max else { break }
       guard line.count + (end - rest.startIndex) <= limit else { throw TooLong() }
       line.append(contentsOf: rest[..<end])
       let isReturn = rest[end] == 0x0D

@@ -73,11 +73,11 @@ package final class ServerConnection {
   /// - Parameters:
   ///   - path: percent-encoded; it may carry its own `?query`, sent as written.
   ///   - view: the read view a certified read presents.
-  ///   - isWrite: whether a refusal over the contract must say that the write may have taken effect (D42.4).
+  ///   - ahead: the same read begun before (`begin`), whose answer is taken where it fits.
   /// - Throws: `redirect`, `contract_mismatch`, `unnamed_answer`, `network`, `canceled`, `no_credential`, `no_server`.
   package func ask(
     _ method: String, _ path: String, query: [(String, Text)] = [], body: HTTPBody = .none, headers: [HTTPHeader] = [],
-    view: Text? = nil
+    view: Text? = nil, ahead: Ahead? = nil
   ) throws(MarfaError) -> Answer {
     if !isRootKnown {
       let root = try root()
@@ -90,7 +90,7 @@ package final class ServerConnection {
     let isWrite = method != "GET" && method != "HEAD"
     let token = try currentCredential()
     var request = try made(method, target, body: body, headers: headers, view: view, credential: token)
-    var answer = try judged(send(request), wrote: isWrite)
+    var answer = try judged(send(request, ahead), wrote: isWrite)
     if answer.status == 401, let renewed = try renew(token) {
       request = try made(method, target, body: body, headers: headers, view: view, credential: renewed)
       answer = try judged(send(request), wrote: isWrite)
@@ -178,6 +178,41 @@ package final class ServerConnection {
       request.wholeTimeout = deadline - now
     }
     do throws(TransportError) { return try context.transport.send(request, stop: stop) } catch { throw failure(error) }
+  }
+
+  private func send(_ request: HTTPRequest, _ ahead: Ahead?) throws(MarfaError) -> HTTPResponse {
+    guard let begun = ahead?.answer(to: request) else { return try send(request) }
+    do throws(TransportError) { return try begun.get() } catch { throw failure(error) }
+  }
+
+  /// A read begun before its answer is needed, so that the server works on it meanwhile. Let go unasked, it ends.
+  package final class Ahead {
+    private let request: HTTPRequest
+    private let pool: any RequestPool
+
+    fileprivate init(_ request: HTTPRequest, _ pool: any RequestPool) {
+      self.request = request
+      self.pool = pool
+      pool.start(request, tag: 0)
+    }
+
+    deinit { pool.cancel() }
+
+    /// Its answer, waited for, where it is the answer to this request; nil where it is not.
+    fileprivate func answer(to asked: HTTPRequest) -> Result<HTTPResponse, TransportError>? {
+      guard asked.method.utf8.elementsEqual(request.method.utf8), asked.url.utf8.elementsEqual(request.url.utf8),
+        asked.headers == request.headers
+      else { return nil }
+      return pool.next()?.result
+    }
+  }
+
+  /// Begins a read that `ask` is given later. Nil where it cannot be begun now; then it is sent when it is asked.
+  func begin(_ path: String, query: [(String, Text)], view: Text?) -> Ahead? {
+    guard isRootKnown, deadline == nil, !stop.isSet, let token = try? currentCredential(),
+      let request = try? made("GET", "\(path)?\(queryText(query))", view: view, credential: token)
+    else { return nil }
+    return Ahead(request, context.transport.pool(stop: stop))
   }
 
   var stopped: MarfaError { MarfaError(.canceled, "stopped") }

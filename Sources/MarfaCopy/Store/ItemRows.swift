@@ -60,7 +60,9 @@ extension Store {
   /// - Parameter mark: the fill that saw it; nil keeps the present fill's mark.
   @discardableResult
   package func take(server item: Item, always: Bool = false) throws(MarfaError) -> Bool {
-    if let known = try takeKnown(item, always: always) { return known }
+    let text = ItemText(item)
+    if expectsNew, try takeNew(item, text) { return true }
+    if let known = try takeKnown(item, text) { return known }
     let held = try serverItem(item.id)
     if let held, !always, item.isEarlier(than: held) {
       try markSeen(item: item.id)
@@ -115,10 +117,35 @@ extension Store {
     }
   }
 
+  /// Takes in a row the copy does not hold and of which nothing waits; false, and nothing done, where there is more to it.
+  package func takeNew(server item: Item) throws(MarfaError) -> Bool { try takeNew(item, ItemText(item)) }
+
+  private func takeNew(_ item: Item, _ text: ItemText) throws(MarfaError) -> Bool {
+    let titleKey = try catalog().title(of: item).map { NameKey($0).bytes }
+    let mark = try fillMark()
+    return try read {
+      let made = try database.run(
+        """
+        INSERT INTO item (\(Store.itemColumns), fill, title_key)
+        SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17
+        WHERE NOT EXISTS (SELECT 1 FROM queue WHERE item = ?1 AND edge IS NULL AND \(WriteQueue.laidOver))
+          AND NOT EXISTS (SELECT 1 FROM item_base WHERE id = ?1)
+        ON CONFLICT (id) DO NOTHING
+        """, item.id, item.type, item.tier, item.state, item.source, item.sourceID, item.version, item.schemaVersion,
+        item.occurredAt, item.createdAt, item.updatedAt, text.properties, text.tags, text.extensions, item.isListed,
+        mark, titleKey)
+      guard made == 1 else { return false }
+      changes += 1
+      try database.run("INSERT OR IGNORE INTO text_pending (row) VALUES (?)", database.lastInsertedRow)
+      try database.run("DELETE FROM purged WHERE item = ?", item.id)
+      return true
+    }
+  }
+
   /// The most frequent cases, without reading the held row whole: nothing waits, and the row is new here or held byte for
   /// byte. Nil leaves it to the long way.
-  private func takeKnown(_ item: Item, always: Bool) throws(MarfaError) -> Bool? {
-    let text = ItemText(item)
+  private func takeKnown(_ item: Item, _ text: ItemText) throws(MarfaError) -> Bool? {
+    let mark = try fillMark()
     let found = try read {
       try database.one(
         """
@@ -126,19 +153,27 @@ extension Store {
           AND state = ?7 AND source IS ?8 AND source_id IS ?9 AND schema_version = ?10 AND occurred_at = ?11
           AND created_at = ?12 AND listed = ?13,
           EXISTS (SELECT 1 FROM queue WHERE item = ?1 AND edge IS NULL AND \(WriteQueue.laidOver))
-            OR EXISTS (SELECT 1 FROM item_base WHERE id = ?1)
+            OR EXISTS (SELECT 1 FROM item_base WHERE id = ?1), row, fill
         FROM (SELECT 1) LEFT JOIN item ON item.id = ?1
         """, item.id, text.properties, text.tags, text.extensions, item.type, item.tier, item.state, item.source,
         item.sourceID, item.schemaVersion, item.occurredAt, item.createdAt, item.isListed
-      ) { (version: $0.optionalInt(0), updated: $0.time(1), isSame: $0.bool(2), waits: $0.bool(3)) }
+      ) {
+        (
+          version: $0.optionalInt(0), updated: $0.time(1), isSame: $0.bool(2), waits: $0.bool(3), row: $0.int(4),
+          fill: $0.int(5)
+        )
+      }
     }
+    expectsNew = found?.version == nil
     guard let found, !found.waits else { return nil }
     guard let version = found.version else {
       try show(item, text, seen: true)
       return true
     }
     guard found.isSame, version == item.version, found.updated == item.updatedAt else { return nil }
-    try markSeen(item: item.id)
+    if found.fill != mark {
+      try read { try database.run("INSERT OR REPLACE INTO item_seen (row, fill) VALUES (?, ?)", found.row, mark) }
+    }
     return true
   }
 

@@ -15,6 +15,8 @@ package final class Store {
   /// The same without declared types.
   var keptHeld: Catalog?
   var keptMark: Int?
+  /// Whether the row taken in last was new here: a fill brings many such after another, a refill none.
+  var expectsNew = true
   /// What the store had when a reader last indexed it in memory.
   var readerIndexVersion: Int?
 
