@@ -217,6 +217,42 @@ private final class Wire {
     #expect(piped.errText.isEmpty)
   }
 
+  @Test("EV24.5 Q29.2 D-S102 a follow sends what waits once its server is back")
+  func followDrains() async throws {
+    let server = try await LocalServer(data: data, program: program, port: true)
+    let refusals = Atomic<Int>(0)
+    let proxy = try ScriptedServer(upstream: server.url) { _ in
+      // The server is away for the follow's first two requests.
+      guard refusals.load(ordering: .acquiring) > 0 else { return nil }
+      refusals.subtract(1, ordering: .acquiringAndReleasing)
+      return .json(503, "{}")
+    }
+    let program = try await hydrated(proxy.url, server.key)
+    let db = ["--json", "device", "--db", scratch.at("copy.sqlite")]
+    let made = try await program.run(
+      db + ["items", "create", "--type", "core.note", "--properties", #"{"title":"N","body":"queued"}"#])
+    try #require(made.status == 0, "\(made.errText)")
+    refusals.store(2, ordering: .releasing)
+    let child = try program.start(db + ["follow"])
+    try await eventually("the write to arrive") {
+      try answer(server, "GET /items").text.contains("queued")
+    }
+    child.signal(SIGINT)
+    let ran = try await child.end()
+    #expect(ran.status == 0, "\(ran.errText)")
+    #expect(ran.jsonLines.contains { $0["event"] == "server.unreachable" })
+  }
+
+  @Test("IN7.3 a database that is none is refused with 78, which its error says too")
+  func foreignDatabase() async throws {
+    let words = "no database at all, whatever its name says, and long enough to tell"
+    _ = try scratch.write("data/instance.sqlite", words)
+    let ran = try await program.run(["--json", "instance", "run", "--data", data])
+    #expect(ran.status == 78)
+    #expect(ran.refusal?["exit"] == 78)
+    #expect(scratch.text("data/instance.sqlite") == words)
+  }
+
   @Test("D-S204 C4.6 a second Ctrl-C ends the program at once with 130, the write in flight still queued")
   func secondInterrupt() async throws {
     let server = try await LocalServer(data: data, program: program, port: true)

@@ -111,7 +111,7 @@ private let pinOwner: Text = "device"
   let output = invocation.program.output
   let report = try DeviceStore(invocation).use(asks: true) { (copy) throws(MarfaError) in
     if let seconds = invocation.number("for") { stopAfter(seconds, invocation.program.stop, copy.context) }
-    return try copy.follow { change in
+    return try copy.follow(drains: true) { change in
       if output.json {
         output.record(change.json)
       } else {

@@ -223,7 +223,7 @@ private func environmentSettings(_ program: Program) throws(MarfaError) -> Insta
     }
   } catch {
     guard case .foreign = error else { throw MarfaError(error) }
-    program.output.refusal(MarfaError(error))
+    program.output.refusal(MarfaError(error), exit: 78)
     return 78
   }
   return answered ? 0 : 1

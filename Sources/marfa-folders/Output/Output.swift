@@ -84,9 +84,12 @@ final class Output: Sendable {
   }
 
   /// The refusal: an envelope under `--json` (C4.3), else one line (C4.4).
-  func refusal(_ refusal: MarfaError) {
+  /// - Parameter exit: the status the command leaves by, where the refusal's code has another.
+  func refusal(_ refusal: MarfaError, exit: Int? = nil) {
     if json {
-      let bytes = refusal.json.write() + [0x0A]
+      var told = refusal.json.object ?? JSONObject()
+      if let exit { told["exit"] = .int(exit) }
+      let bytes = JSON.object(told).write() + [0x0A]
       _ = marfa_write_all(STDERR_FILENO, bytes, bytes.count)
     } else {
       error("marfa-folders: \(Output.oneLine(refusal.message))")
