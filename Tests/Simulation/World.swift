@@ -242,8 +242,10 @@ final class World {
       guard case .pushed(let push) = try machine.run({ try $0.push(Machine.root) }) else { return "waiting" }
       let flagged = push.scan.flagged + (push.pull?.flagged ?? [])
       machine.held = Set(flagged.map(\.path))
+      // What a person saved into a file whose item another put into the bin is nobody's fault: it stands in the file.
       machine.refused = Set(
-        flagged.filter { $0.flag == Flag.refused.rawValue }.map { "\($0.path) \($0.reason)" })
+        flagged.filter { $0.flag == Flag.refused.rawValue && !$0.reason.hasPrefix("its item is in the bin") }
+          .map { "\($0.path) \($0.reason)" })
       machine.heldItems = Set(flagged.compactMap(\.item))
       return World.words(push)
     } catch let error as MarfaError where error.isEnvironmental {

@@ -51,6 +51,7 @@ final class ScanPass {
   /// New files the local checks refused, with their bytes and the reason.
   var refusedFiles: [PathBytes: RefusedFile] = [:]
   private var owed: Set<EntityID>?
+  private var mirrored: Bool?
   private var lookedInto: OtherFolders?
 
   init(_ folder: FolderEngine, _ facts: PassFacts, _ mode: Mode, root: any Directory) throws {
@@ -72,7 +73,7 @@ final class ScanPass {
     report.directories = walked.directories
     report.secrets = walked.secrets.map(\.description)
     report.flagged += walked.flagged
-    for binding in try folder.store.bindings() { bindings[binding.item] = binding }
+    for binding in try folder.store.bindings() { bindings[binding.item] = try owingShownEdges(binding) }
 
     takeNames()
     try readDocuments()
@@ -93,6 +94,19 @@ final class ScanPass {
       Dictionary(waitingFiles.map { (files[$0.key].path, $0.value) }) { first, _ in first })
     finishCounts()
     return report
+  }
+
+  /// An edge that the server had and had not shown yet is the file's like any other once it comes: the file is read for it.
+  private func owingShownEdges(_ binding: Binding) throws -> Binding {
+    guard !binding.unseenEdges.isEmpty else { return binding }
+    let held = try folder.copy.edges(from: binding.item) + folder.copy.edges(to: binding.item)
+    let isShown = held.contains {
+      binding.unseenEdges.contains(FileRefusal.edgeMeaning($0.type, from: $0.source, to: $0.target))
+    }
+    guard isShown else { return binding }
+    var binding = binding
+    binding.edgesOwed = true
+    return binding
   }
 
   /// Of files whose paths are one name, one is taken (F27.2).
@@ -124,6 +138,14 @@ final class ScanPass {
     let others = try OtherFolders(folder, registry: report.registry)
     lookedInto = others
     return others
+  }
+
+  /// Whether files' own lines told that another program brings files of other machines here (P8.1).
+  func isMirrored() throws -> Bool {
+    if let mirrored { return mirrored }
+    let read = try folder.store.fact(.mirrored) == "named"
+    mirrored = read
+    return read
   }
 
   /// Conflicted copies of this folder's texts, as the scan began.
@@ -403,7 +425,7 @@ final class ScanPass {
   /// Where another program brings files of other machines here (P8.1), a rename made there comes as a new file beside one
   /// that is gone: the only one of its bytes is the same item's.
   private func followMirrored() throws {
-    guard try folder.store.fact(.mirrored) == "named" else { return }
+    guard try isMirrored() else { return }
     let owned = Set(files.compactMap { if case .item(let item) = $0.owner { item } else { nil } })
     var gone: [ContentHash: [Binding]] = [:]
     for binding in bindings.values

@@ -10,6 +10,7 @@ extension FolderEngine {
     for edit in settlement.landedEdits { try supersedeDead(by: edit.write, of: edit.item) }
     for entry in settlement.giveWay where try giveWay(entry.edge, entry.item) { report.gaveWay += 1 }
     report.gaveWay += try giveWayWhereBlocked()
+    try dropFreshTwins()
     if !settlement.heldBack.isEmpty {
       try commit { for edge in settlement.heldBack { _ = try copy.queue.giveWay(edge: edge) } }
     }

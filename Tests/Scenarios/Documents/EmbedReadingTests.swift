@@ -158,5 +158,12 @@ struct EmbedReadingTests {
     let again = asked
     _ = try desk.push()
     #expect(again == asked && asked <= 3)
+    // Once it is shown, it is the file's like any other.
+    desk.bench.transport.before = nil
+    try desk.edge(desk.id("n"), "references", desk.id("T"))
+    for _ in 1...3 { _ = try desk.push() }
+    try desk.machine.edit("n.md", "[[T]]", "nothing")
+    _ = try desk.push()
+    #expect(try desk.edges(desk.id("n"), type: "references").isEmpty)
   }
 }
