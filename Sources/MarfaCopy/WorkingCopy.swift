@@ -89,6 +89,7 @@ package final class WorkingCopy {
       database: database, blobs: blobs, context: context, role: role,
       server: ServerConnection(endpoint: endpoint, credentials: credentials, context: context))
     if role == .writer {
+      copy.store.keepReads()
       if try copy.store.text(.storeID) == nil { try copy.store.set(.storeID, context.ids.next()) }
     }
     copy.server.confirms = { [weak copy] (root) throws(MarfaError) in try copy?.confirm(root) }
@@ -104,7 +105,7 @@ package final class WorkingCopy {
       if role == .reader { throw MarfaError(.noStore, "\(path) holds no store yet; open it once with the writer") }
       return
     }
-    let expected = try Schema.expected()
+    let expected = Schema.expected()
     let wrong = expected.first { table in found.contains { $0.name == table.name && $0.sql != table.sql } }
     if (version != 0 && version != Schema.version) || wrong != nil {
       throw wrongSchema(
@@ -156,6 +157,7 @@ package final class WorkingCopy {
   package func wasSavedElsewhere() throws(MarfaError) -> Bool {
     let now = try savedElsewhere()
     defer { seenVersion = now }
+    if seenVersion != now { store.forgetReads() }
     return seenVersion != now
   }
 

@@ -34,6 +34,8 @@ enum FolderFigures {
       "of it the program \(spelled(first.processor + push.processor)), the instance \(spelled(served1)); at most "
         + "\(whole.memory >> 20) MB")
 
+    try firstPull(count, folder, served, scratch, &report)
+
     func figure(
       _ name: String, atMost target: Double, _ ours: () throws -> Cost, _ peerName: String, _ peer: () throws -> Cost
     ) throws {
@@ -69,13 +71,13 @@ enum FolderFigures {
     } else {
       report.note("git is not installed: status is not compared")
     }
-    try others(root, scratch, { try program("sync", root) }, options, &report)
+    try others(root, scratch, { try program("sync", root) }, { try inside("pass") }, options, &report)
   }
 
   /// Tools that few machines have.
   private static func others(
-    _ root: String, _ scratch: ScratchDirectory, _ sync: () throws -> Cost, _ options: Options,
-    _ report: inout FigureReport
+    _ root: String, _ scratch: ScratchDirectory, _ sync: () throws -> Cost, _ pass: () throws -> Cost,
+    _ options: Options, _ report: inout FigureReport
   ) throws {
     let second = scratch.at("second")
     if Command.isInstalled("rclone") {
@@ -88,17 +90,64 @@ enum FolderFigures {
       report.note("rclone is not installed: sync is not compared with it")
     }
     if Command.isInstalled("unison") {
-      let words = ["unison", root, scratch.at("third"), "-batch", "-auto", "-ignore", "Name .marfa"]
+      // Its own records lie with the rest, not in the home of whoever measures.
+      let words = [
+        "env", "UNISON=\(scratch.at("unison"))", "unison", root, scratch.at("third"), "-batch", "-auto", "-ignore",
+        "Name .marfa",
+      ]
       _ = try Command.run(words)
-      let found = try Command.compare(options.runs, sync, { try Command.run(words) })
-      report.add("sync, no change", found.ours, against: found.peer, "unison", atMost: 1.2)
+      let looking = try Command.compare(options.runs, pass, { try Command.run(words) })
+      report.add("a watch's quick pass, no change", looking.ours, against: looking.peer, "unison", atMost: 1.2)
+      // As a sync does, it reads every file.
+      let reading = words + ["-fastcheck", "false"]
+      let found = try Command.compare(options.runs, sync, { try Command.run(reading) })
+      report.add("sync, no change", found.ours, against: found.peer, "unison, reading", atMost: 1.2)
     } else {
       report.note("unison is not installed: sync is not compared with it")
     }
   }
 
-  /// The requests of a first push by a plain client over 16 connections, a create and an edge for each note, and as many
-  /// files landed with parallel fsync.
+  /// What a second machine's first pull of the same folder costs, against the same rows read in pages by a plain client and
+  /// the same files landed with parallel fsync.
+  private static func firstPull(
+    _ count: Int, _ folder: String, _ served: Served, _ scratch: ScratchDirectory, _ report: inout FigureReport
+  ) throws {
+    let root = try scratch.makeDirectory("Second")
+    var environment = served.program.environment
+    environment["HOME"] = try scratch.makeDirectory("second-home")
+    environment["MARFA_FOLDER_REGISTRY"] = scratch.at("second-home/folders.json")
+    environment["XDG_STATE_HOME"] = scratch.at("second-home/state")
+    func program(_ words: String...) throws -> Cost {
+      try Command.run([MarfaFolders.binary] + words, environment: environment)
+    }
+    let before = served.process.processor
+    var whole = try program("add", root, "--folder", folder, "--yes")
+    whole += try program("sync", root)
+    let answered = served.process.processor - before
+    whole.processor += answered
+    guard fileBytes("\(root)/part-0/Note 0.md") != nil else { throw ScratchError("the second machine pulled nothing") }
+    let client = try LoadClient(socket: served.socket, key: served.key, connections: 1)
+    let start = served.process.processor
+    var peer = try timed {
+      var cursor: String? = ""
+      while let from = cursor {
+        let page = client.request(
+          "GET", "/items?type=core.note&limit=200&include=metadata" + (from.isEmpty ? "" : "&cursor=\(from)"))
+        try client.send(1, { _ in page }) { _, body in
+          cursor = (try? JSON(parsing: Array(body)))?["next_cursor"]?.text?.string
+        }
+      }
+    }
+    peer.processor += served.process.processor - start
+    peer += try timed { try land(count, below: try scratch.makeDirectory("landed-new")) }
+    report.add("first pull of \(count) notes", whole, against: peer, "pages and landings alone", atMost: 1.5)
+    report.note(
+      "of it the program \(spelled(whole.processor - answered)), the instance \(spelled(answered)); at most "
+        + "\(whole.memory >> 20) MB")
+  }
+
+  /// The requests of a first push by a plain client over 16 connections (P6.4: for each note a create, its placement, its two
+  /// tags and its link), and as many files landed with parallel fsync in place of those that stand.
   private static func replay(_ count: Int, _ scratch: ScratchDirectory) throws -> Cost {
     // The requests go to an instance of their own, whose processor time counts as the other's does.
     let program = MarfaFolders(home: scratch.at("folder-home"))
@@ -122,6 +171,26 @@ enum FolderFigures {
       note["properties"] = ["title": .string("Note \(place)"), "body": .string(notes.text(4300)), "rank": .int(place)]
       return client.request("POST", "/items", JSON.object(note).write(), headers: ["Idempotency-Key: \(ids.next())"])
     }
+    let tags = (0..<2 * count).map { place -> [UInt8] in
+      let tag: JSON = ["tags": [.string(place % 2 == 0 ? "area-\(place / 2 % 20)" : "all")]]
+      return client.request(
+        "POST", "/items/\(made[place / 2])/tags", tag.write(), headers: ["Idempotency-Key: \(ids.next())"])
+    }
+    var folder = ""
+    let settings: JSON = ["title": "Notes", "search": ["types": ["core.note"]]]
+    let making = client.request(
+      "POST", "/folders", settings.write(), headers: ["Idempotency-Key: \(ids.next())"])
+    try client.send(1, { _ in making }) { _, body in
+      let answer = try? JSON(parsing: Array(body))
+      folder = (answer?["item"] ?? answer?["folder"] ?? answer)?["id"]?.text?.string ?? ""
+    }
+    let placements = (0..<count).map { place -> [UInt8] in
+      let edge: JSON = [
+        "source_id": .string(made[place]), "edge_type": "in-folder", "target_id": .string(folder),
+        "properties": ["path": .string("part-\(place / 50)/Note \(place).md")],
+      ]
+      return client.request("POST", "/edges", edge.write(), headers: ["Idempotency-Key: \(ids.next())"])
+    }
     let edges = (0..<count).map { place -> [UInt8] in
       let edge: JSON = [
         "source_id": .string(made[place]), "edge_type": "references", "target_id": .string(made[(place + 1) % count]),
@@ -131,10 +200,14 @@ enum FolderFigures {
     let before = process.processor
     var cost = try timed {
       try client.send(count) { creates[$0] }
+      try client.send(2 * count) { tags[$0] }
+      try client.send(count) { placements[$0] }
       try client.send(count) { edges[$0] }
     }
     cost.processor += process.processor - before
-    cost += try timed { try land(count, below: try scratch.makeDirectory("landed")) }
+    let landed = try scratch.makeDirectory("landed")
+    try land(count, below: landed)
+    cost += try timed { try land(count, below: landed) }
     return cost
   }
 

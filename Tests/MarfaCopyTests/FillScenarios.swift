@@ -310,6 +310,7 @@ import TestSupport
     try bench.note("Note")
     try bench.fill()
     try bench.database.execute("DELETE FROM meta WHERE key = 'instance_id'")
+    bench.copy.store.forgetReads()
     let directory = try TemporaryDirectory()
     let path = "\(directory.path)/copy.sqlite"
     try bench.database.execute("VACUUM INTO '\(path)'")

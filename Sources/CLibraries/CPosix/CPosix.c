@@ -118,9 +118,9 @@ int marfa_random(void *bytes, size_t count) {
   return 0;
 }
 
-int marfa_probe_writer(int descriptor) {
+int marfa_probe_writer(int descriptor, int again) {
   // A writer that comes while the lease is held breaks it with a signal; SIGIO would end the process, SIGURG is ignored.
-  fcntl(descriptor, F_SETSIG, SIGURG);
+  if (!again) fcntl(descriptor, F_SETSIG, SIGURG);
   if (fcntl(descriptor, F_SETLEASE, F_RDLCK) != 0) return errno;
   fcntl(descriptor, F_SETLEASE, F_UNLCK);
   return 0;

@@ -7,15 +7,15 @@ extension FolderEngine {
   /// Pins each, reading those the copy does not hold, and lets the pins of lines go that no file writes any more. A server
   /// out of reach leaves the rest to the next push; an item the server does not show is asked for once a fill.
   func pinOtherEnds() throws {
-    let needed = try otherEnds()
+    let needed = try copy.reading { try otherEnds() }
     let pinned = Set(try copy.pins(owner: Pin.line))
     let unseen = try store.unseen()
     var held: [EntityID] = []
     var absent: [EntityID] = []
     for item in needed.subtracting(pinned).sorted() {
-      if try copy.serverItem(item) != nil {
+      if try copy.holdsServerItem(item) {
         held.append(item)
-      } else if try copy.item(item) == nil, !unseen.contains(item), try !copy.isPurged(item) {
+      } else if try copy.head(item) == nil, !unseen.contains(item), try !copy.isPurged(item) {
         absent.append(item)
       }
     }
@@ -60,6 +60,6 @@ extension FolderEngine {
   }
 
   private func isFileItem(_ item: EntityID, _ facts: PassFacts) throws -> Bool {
-    try copy.item(item).map { facts.isFileItem($0.type) } ?? false
+    try copy.head(item).map { facts.isFileItem($0.type) } ?? false
   }
 }

@@ -17,6 +17,8 @@ extension FolderEngine {
     var counted: Set<EntityID> = []
     // A copy that changes under a pull makes it read again and start over, three attempts in all (F81).
     for _ in 1...3 {
+      // Another connection may have written since: nothing kept of its rows counts.
+      copy.store.forgetReads()
       let facts = try facts()
       try requireAnswers(facts)
       let pass = try PullPass(self, facts, root: root, isWatch: isWatch)
@@ -59,7 +61,7 @@ extension FolderEngine {
     while !rest.isEmpty {
       try checkStop()
       try commit {
-        for item in rest.prefix(256) where try copy.serverItem(item) != nil {
+        for item in rest.prefix(256) where try copy.holdsServerItem(item) {
           try copy.pinHeld(item, owner: Pin.file)
         }
       }

@@ -230,7 +230,7 @@ extension PullPass {
     let moves = path != binding.path
     var differs = rendered != bytes
     if differs, binding.form == .markdown {
-      let carries = try linesAlone(row, binding, bytes)
+      let carries = linesAlone(row, bytes)
       if carries == true, !(binding.linesOwed && !waiting) {
         // A change no file carries leaves the file alone: a write wakes every editor holding it (F24.2).
         differs = false

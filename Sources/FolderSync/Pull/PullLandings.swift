@@ -18,14 +18,13 @@ extension PullPass {
     try folder.checkStop()
     try settleRemovals()
     var prepared: [(plan: PlannedLanding, file: PreparedLanding)] = []
-    for plan in batch {
-      if isFull {
-        tell(plan.wish.path, .unwritten, "the disk is full", plan.binding.item)
-        continue
-      }
-      do throws(LandingFailure) { prepared.append((plan, try landing.prepare(plan.wish))) } catch {
-        try failed(plan, error)
-      }
+    if isFull {
+      for plan in batch { tell(plan.wish.path, .unwritten, "the disk is full", plan.binding.item) }
+      return
+    }
+    // All of a batch are made durable together: they share the disk's commits.
+    for (plan, result) in zip(batch, landing.prepare(batch.map(\.wish))) {
+      do throws(LandingFailure) { prepared.append((plan, try result.get())) } catch { try failed(plan, error) }
     }
     if !folder.context.sabotage.breaks(.landingNotRecorded) {
       try folder.commit { for (plan, file) in prepared { try folder.store.record(record(plan, file)) } }

@@ -29,6 +29,9 @@ final class PullPass {
   var found: [PathBytes: FileStatus]
   /// Files no binding has, by who they are: made where a missing one is about to be written back.
   private var strangers: Strangers?
+  /// What was rendered last, and the body whose links were read last.
+  var rendered: Rendered?
+  var read: (body: Text, references: BodyReferences)?
   /// What each bound file gave when it was read.
   var readings: [EntityID: FileReading] = [:]
   var planned: [PlannedLanding] = []
@@ -77,9 +80,9 @@ final class PullPass {
     owedCopies = try folder.store.owedCopies()
     let matching = try folder.copy.items(matching: facts.search)
     held = Set(matching)
-    try findEmbedded()
+    try folder.copy.reading { try findEmbedded() }
     try rank()
-    try tellUncarried()
+    try folder.copy.reading { try tellUncarried() }
     var order = Array(held.union(bindings.keys).union(embedded.keys)).sorted { left, right in
       let (one, other) = (places[left]?.path ?? bindings[left]?.path, places[right]?.path ?? bindings[right]?.path)
       switch (one, other) {
@@ -105,7 +108,7 @@ final class PullPass {
     try flush()
     if !plansOnly { try queuePlacements(order) }
     report.unplaced = try folder.standingRefusals()
-    let here = try held.union(order).union(leaving).count { try held.contains($0) || folder.copy.item($0) != nil }
+    let here = try held.union(order).union(leaving).count { try held.contains($0) || folder.copy.head($0) != nil }
     report.skipped = try max(0, folder.copy.itemCount() - here)
     // Two edges refused with the same words are told once (C16.7).
     report.flagged = Set(report.flagged).sorted {
@@ -145,6 +148,10 @@ final class PullPass {
   // MARK: Membership
 
   func membership(of item: EntityID, _ row: Item?) throws -> PullSituation.Membership {
+    try membership(of: item, row.map(ItemHead.init))
+  }
+
+  func membership(of item: EntityID, _ row: ItemHead?) throws -> PullSituation.Membership {
     guard let row else { return try folder.copy.isPurged(item) ? .purged : .lost }
     if held.contains(item) { return .held }
     if row.isTrashed { return .leftByState }
@@ -210,7 +217,7 @@ final class PullPass {
   private func tellUncarried() throws {
     var told: Set<UncarriedProperty> = []
     for item in held {
-      guard let row = try folder.copy.item(item), let type = facts.catalog.type(row.type), !type.isFileType else {
+      guard let row = try folder.copy.head(item), let type = facts.catalog.type(row.type), !type.isFileType else {
         continue
       }
       for field in type.fields where facts.names.reserved.contains(field.name) {
@@ -227,7 +234,7 @@ final class PullPass {
     var leaving: [(binding: Binding, purged: Bool)] = []
     for item in order {
       guard let binding = bindings[item] else { continue }
-      let membership = try membership(of: item, try folder.copy.item(item))
+      let membership = try membership(of: item, try folder.copy.head(item))
       guard membership == .leftByState || membership == .purged else { continue }
       removedItems.append(item)
       var file = fileNow(binding)

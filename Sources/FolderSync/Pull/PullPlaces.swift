@@ -6,15 +6,19 @@ extension PullPass {
   func rank() throws {
     var wishes: [PlacementWish] = []
     for item in held.union(bindings.keys).union(embedded.keys) {
-      guard let row = try folder.copy.item(item) else { continue }
-      let membership = try membership(of: item, row)
+      guard let head = try folder.copy.head(item) else { continue }
+      let membership = try membership(of: item, head)
       guard membership == .held || membership == .leftOtherwise, membership == .held || bindings[item] != nil else {
         continue
       }
-      if membership == .held, bindings[item] == nil, facts.isFileItem(row.type), !writes(row) { continue }
+      if membership == .held, bindings[item] == nil, facts.isFileItem(head.type), !writes(item) { continue }
       // A deleted file that is not written back asks for no path: another item placed there is written (F21.5).
-      if let binding = bindings[item], binding.missingSince != nil, !shows(binding, otherThan: row) { continue }
-      guard let wish = try wish(of: row) else { continue }
+      if let binding = bindings[item], binding.missingSince != nil, let row = try folder.copy.item(item),
+        !shows(binding, otherThan: row)
+      {
+        continue
+      }
+      guard let wish = try wish(of: head) else { continue }
       wishes.append(wish)
     }
     places = rankPlacements(wishes) { [disk] path, own in disk.isTaken(path, but: own) }
@@ -28,10 +32,10 @@ extension PullPass {
   }
 
   /// A file item of a type the search holds, or one embedded here.
-  private func writes(_ row: Item) -> Bool { held.contains(row.id) || embedded[row.id] != nil }
+  private func writes(_ item: EntityID) -> Bool { held.contains(item) || embedded[item] != nil }
 
   /// The path an item asks for; nil where this folder does not write it, which is told (F19.18, F19.19).
-  private func wish(of row: Item) throws -> PlacementWish? {
+  private func wish(of row: ItemHead) throws -> PlacementWish? {
     let binding = bindings[row.id]
     let own = binding.flatMap { $0.missingSince == nil ? $0.path : nil }
     let edge = try folder.placement(of: row.id)
@@ -62,7 +66,8 @@ extension PullPass {
     } else if let own {
       path = own
     } else {
-      path = try takenPath(of: row) ?? madePath(of: row)
+      guard let whole = try folder.copy.item(row.id) else { return nil }
+      path = try takenPath(of: whole) ?? madePath(of: whole)
     }
     // Where the disk cannot hold the name, the nearest it can (P7.8): the file's placement follows it.
     if folder.takesWindowsNames { path = DocumentNames.windows(path) }
@@ -71,8 +76,10 @@ extension PullPass {
       tell(own ?? path, .outside, "no placement holds such a path, so no file is written there", row.id)
       return nil
     }
-    let mime = row.properties["mime_type"]?.text
-    if own == nil || own != path, isUnsuited(path, isFileItem: isFile, mimeType: mime) {
+    if own == nil || own != path,
+      isUnsuited(
+        path, isFileItem: isFile, mimeType: isFile ? try folder.copy.item(row.id)?.properties["mime_type"]?.text : nil)
+    {
       tell(own ?? path, .unsuited, "its placement would make the file another kind than the item", row.id)
       return nil
     }
@@ -128,8 +135,8 @@ extension PullPass {
   func queuePlacements(_ order: [EntityID]) throws {
     for item in order {
       guard let place = places[item], let binding = bindings[item], binding.missingSince == nil,
-        binding.path == place.path, let row = try folder.copy.item(item),
-        try membership(of: item, row) == .held || place.isBeside
+        binding.path == place.path, let row = try folder.copy.head(item),
+        try membership(of: item, row) == .held || place.isBeside, try !folder.isPlaced(item, at: place.path)
       else { continue }
       do {
         if try folder.commit({ try folder.place(item, at: place.path) }) { report.placed += 1 }
@@ -146,7 +153,7 @@ extension FolderEngine {
   func standingRefusals() throws -> Int {
     var count = 0
     for refused in try store.refusedPlacements() {
-      if try copy.item(refused.item) == nil || !isHeldBack(refused.item) {
+      if try copy.head(refused.item) == nil || !isHeldBack(refused.item) {
         try store.forgetRefusedPlacement(of: refused.item)
       } else {
         count += 1

@@ -24,19 +24,42 @@ extension PullPass {
       hasOwnTime: row.occurredAt != row.createdAt, properties: properties,
       edges: try edgeLines(of: row, body: body, document: document, binding: binding), id: lines ? row.id : nil,
       version: lines ? row.version : nil, body: body)
-    if let existing {
-      return Document.rewrite(existing, to: content, kind: .markdown, edges: facts.vocabulary)
-    }
-    return Document.render(new: content, kind: .markdown, edges: facts.vocabulary)
+    guard let existing else { return Document.render(new: content, kind: .markdown, edges: facts.vocabulary) }
+    rendered = Rendered(item: row.id, version: row.version, content: content, document: document)
+    return Document.rewrite(existing, to: content, kind: .markdown, edges: facts.vocabulary)
   }
 
-  /// Whether a file differs from its item's render in its id and version lines alone: nil where in more, else whether its
-  /// id line stands as it is, so that the version alone differs (F24.2, F13.9).
-  func linesAlone(_ row: Item, _ binding: Binding, _ bytes: [UInt8]) throws -> Bool? {
-    guard case .success(let rendered) = try render(row, .markdown, existing: bytes, binding: binding, lines: false),
-      rendered == bytes, let document = Document.read(bytes, kind: .markdown, edges: facts.vocabulary).document
+  /// What was rendered last over a file's bytes.
+  struct Rendered {
+    var item: EntityID
+    var version: Int
+    var content: ItemContent
+    /// The file as it stood.
+    var document: Document?
+  }
+
+  /// Whether a file differs from its item's render, made just before, in its id and version lines alone: nil where in more,
+  /// else whether its id line stands as it is, so that the version alone differs (F24.2, F13.9).
+  func linesAlone(_ row: Item, _ bytes: [UInt8]) -> Bool? {
+    guard let rendered, rendered.item == row.id, rendered.version == row.version, let document = rendered.document
+    else {
+      return nil
+    }
+    var content = rendered.content
+    content.id = nil
+    content.version = nil
+    guard case .success(let made) = Document.rewrite(bytes, to: content, kind: .markdown, edges: facts.vocabulary),
+      made == bytes
     else { return nil }
     return document.id.id == row.id
+  }
+
+  /// The links and embeds of a body; a pull asks for those of one several times.
+  func references(_ body: Text) -> BodyReferences {
+    if let read, read.body == body { return read.references }
+    let references = BodyReferences(body: body, kind: .markdown)
+    read = (body, references)
+    return references
   }
 
   /// Whether all that a pull has to write are lines about the file's own last write, a new file's frontmatter included:
@@ -86,7 +109,7 @@ extension PullPass {
     of row: Item, body: Text, document: Document?, binding: Binding?
   ) throws -> [EdgeContent] {
     let path = places[row.id]?.path ?? binding?.path ?? .empty
-    let references = BodyReferences(body: body, kind: .markdown)
+    let references = references(body)
     let edges = try folder.copy.edges(from: row.id) + folder.copy.edges(to: row.id)
     let resolver = linkResolver
     var linked: Set<EntityID> = []
@@ -238,7 +261,7 @@ extension PullPass {
       guard let (type, isReverse) = facts.catalog.edgeType(named: line.key) else { continue }
       for case .link(let link) in line.targets { show(type.id, !isReverse, try items(link), .line) }
     }
-    let references = BodyReferences(body: document.body, kind: document.kind)
+    let references = references(document.body)
     for link in references.links { show(PassFacts.references, true, try items(link.text), .link) }
     let path = places[row.id]?.path ?? binding?.path ?? .empty
     let attached = edges.filter {
@@ -307,16 +330,20 @@ extension PullPass {
     guard facts.slice.edgeTypes.contains(PassFacts.attachedTo) else { return }
     var claims: [EmbedClaim] = []
     for item in held.union(bindings.keys).sorted() {
-      guard let row = try folder.copy.item(item), !row.isTrashed, !facts.isFileItem(row.type),
+      guard let head = try folder.copy.head(item), !head.isTrashed, !facts.isFileItem(head.type),
         bindings[item] != nil || held.contains(item)
       else { continue }
-      let own = try bindings[item]?.path ?? placedPath(of: row)
       // A `.txt` carries no embeds, one without a file here neither (F12.13).
-      guard (bindings[item]?.form ?? FileForm(documentName: own)) == .markdown else { continue }
+      if let form = bindings[item]?.form, form != .markdown { continue }
       let attached = try folder.copy.edges(to: item, type: PassFacts.attachedTo).map(\.source)
+      guard try !attached.isEmpty || folder.copy.hasMark("!", in: item), let row = try folder.copy.item(item) else {
+        continue
+      }
+      let own = try bindings[item]?.path ?? placedPath(of: row)
+      guard (bindings[item]?.form ?? FileForm(documentName: own)) == .markdown else { continue }
       let body = row.properties[facts.bodyField(of: row.type)]?.text ?? ""
       guard !attached.isEmpty || body.bytes.contains(UInt8(ascii: "!")) else { continue }
-      let references = BodyReferences(body: body, kind: .markdown)
+      let references = references(body)
       for embed in references.embeds {
         guard let item = try attachment(embed, in: own, attached) else { continue }
         claims.append(EmbedClaim(item: item, embed: embed, document: own))

@@ -37,14 +37,7 @@ extension FolderEngine {
   func place(_ item: EntityID, at path: PathBytes) throws -> Bool {
     let edge = try placement(of: item)
     let base = edge.map(\.placementBase)
-    if let edge {
-      // A difference of case or form alone is that file's path (F27.4).
-      if let held = edge.properties["path"]?.text, case .inside(let there) = PlacementPath(held),
-        there.nameKey == path.nameKey
-      {
-        return false
-      }
-    }
+    if let edge, Self.places(edge, at: path) { return false }
     if let refused = try store.refusedPlacement(of: item) {
       if try stands(refused, at: path, base: base) { return false }
       try store.forgetRefusedPlacement(of: item)
@@ -80,6 +73,17 @@ extension FolderEngine {
       return "the name \(path) begins as a drive of another system does"
     }
     return path.text.utf16Count > 1024 ? "its path is longer than 1024 characters" : nil
+  }
+
+  /// Whether this folder's placement of an item names a path already.
+  func isPlaced(_ item: EntityID, at path: PathBytes) throws -> Bool {
+    try placement(of: item).map { Self.places($0, at: path) } ?? false
+  }
+
+  /// A difference of case or form alone is that file's path (F27.4).
+  private static func places(_ edge: Edge, at path: PathBytes) -> Bool {
+    guard let held = edge.properties["path"]?.text, case .inside(let there) = PlacementPath(held) else { return false }
+    return there == path || there.nameKey == path.nameKey
   }
 
   private func stands(_ refused: RefusedPlacement, at path: PathBytes, base: Text?) throws -> Bool {

@@ -208,7 +208,7 @@ private struct EdgeStatement {
     refused = try folder.store.refusedLookups(of: work.item)
     heldHere = try folder.copy.edges(from: work.item) + folder.copy.edges(to: work.item)
     for line in document.edges { try read(line) }
-    let references = pass.files[work.file].references(document)
+    let references = pass.files[work.file].references
     if let type = facts.catalog.edgeTypes[PassFacts.references] { try readLinks(references.links, type) }
     if let type = facts.catalog.edgeTypes[PassFacts.attachedTo] { readEmbeds(references.embeds, type) }
   }
@@ -226,7 +226,7 @@ private struct EdgeStatement {
       for case .link(let link) in line.targets { links.append((link, type.id, !isReverse)) }
     }
     if let type = facts.catalog.edgeTypes[PassFacts.references] {
-      links += pass.files[work.file].references(document).links.map { ($0.text, type.id, true) }
+      links += pass.files[work.file].references.links.map { ($0.text, type.id, true) }
     }
     var names: [Text] = []
     for (link, type, isSource) in links where try settled(link, type: type, isSource: isSource) == nil {

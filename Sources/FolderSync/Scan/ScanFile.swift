@@ -42,7 +42,11 @@ struct ScanFile {
     }
   }
 
-  func references(_ document: Document) -> BodyReferences {
-    BodyReferences(body: document.body, kind: document.kind)
+  /// The links and embeds of its body, once they were read.
+  private(set) var references = BodyReferences()
+
+  /// Reads the links and embeds of its body: once, for all that ask.
+  mutating func readReferences() {
+    if let document { references = BodyReferences(body: document.body, kind: document.kind) }
   }
 }

@@ -332,10 +332,12 @@ final class ScanPass {
     var embedded = EmbedFiles()
     for file in files { embedded.add(file.path) }
     embedFiles = embedded
-    for file in files {
-      guard let document = file.document, document.kind == .markdown else { continue }
-      for embed in file.references(document).embeds {
-        if case .file(let path) = embedded.resolve(embed, in: file.path) { embeddedPaths.insert(path) }
+    for index in files.indices {
+      guard let document = files[index].document else { continue }
+      files[index].readReferences()
+      guard document.kind == .markdown else { continue }
+      for embed in files[index].references.embeds {
+        if case .file(let path) = embedded.resolve(embed, in: files[index].path) { embeddedPaths.insert(path) }
       }
     }
     // Files that were not read again still embed what they showed.

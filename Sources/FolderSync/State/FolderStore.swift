@@ -8,7 +8,7 @@ package final class FolderStore {
   /// The tables of a database. A writer makes those that are missing.
   package init(_ database: Database, writer: Bool) throws(SQLiteError) {
     self.database = database
-    if writer { try database.execute(FolderSchema.sql) }
+    if writer { try database.make(FolderSchema.sql) }
   }
 
   // MARK: Facts

@@ -96,6 +96,18 @@ extension FolderStore {
     }
   }
 
+  /// Those the queue has a verdict of, whatever it is.
+  package func writesAnswered() throws(SQLiteError) -> [FolderWrite] {
+    try database.all(
+      """
+      SELECT folder_write.id, folder_write.item, role, detail FROM folder_write CROSS JOIN queue
+      WHERE queue.id = folder_write.id AND verdict IS NOT NULL ORDER BY folder_write.id
+      """
+    ) {
+      (row) throws(SQLiteError) -> FolderWrite in try Self.readWrite(row)
+    }
+  }
+
   package func unlink(_ id: EntityID) throws(SQLiteError) {
     try database.run("DELETE FROM folder_write WHERE id = ?", id)
   }

@@ -115,7 +115,7 @@ extension FolderEngine {
   /// Settles what a plain drain of the store was answered, which told the folder nothing (F11.31).
   private func settleAnswered(_ settlement: Settlement) throws {
     try settleTakenOut()
-    for mine in try store.writes() {
+    for mine in try store.writesAnswered() {
       guard let write = try copy.queue.write(mine.id), let verdict = write.verdict else { continue }
       switch verdict {
       case .accepted, .merged, .conflicted, .refused:
@@ -129,7 +129,7 @@ extension FolderEngine {
   /// more, so a file saved since is current (F7.12). What a refusal or a collision asks for is the next drain's (F11.31).
   func settleLanded() throws {
     let settlement = Settlement(self)
-    for mine in try store.writes() {
+    for mine in try store.writesAnswered() {
       switch mine.role {
       case .create, .edit, .tag, .untag, .state: break
       case .upload, .edge, .placement, .end, .delete, .restore: continue

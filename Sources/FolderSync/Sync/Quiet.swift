@@ -230,12 +230,9 @@ extension FolderStore {
       SELECT path, missing_since, device, inode, birth, size, modified, executable, read_at, read_hash, item FROM binding
       """
     ) { row throws(SQLiteError) in
-      var file = BoundFile(
-        item: row.id(10), isLive: row.isNull(1), identity: nil, seen: nil,
-        hash: row.optionalText(9).flatMap(ContentHash.init))
-      if let inode = row.optionalString(3).flatMap({ UInt64($0) }), let birth = row.optionalInt(4) {
-        file.identity = StoredIdentity(
-          device: row.optionalString(2).flatMap { UInt64($0) }, inode: inode, birth: Int64(birth))
+      var file = BoundFile(item: row.id(10), isLive: row.isNull(1), identity: nil, seen: nil, hash: row.hash(9))
+      if let inode = row.unsigned(3), let birth = row.optionalInt(4) {
+        file.identity = StoredIdentity(device: row.unsigned(2), inode: inode, birth: Int64(birth))
       }
       if let size = row.optionalInt(5), let modified = row.optionalInt(6), let readAt = row.optionalInt(8) {
         file.seen = SeenStat(

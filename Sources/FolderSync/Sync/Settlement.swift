@@ -93,7 +93,7 @@ final class Settlement: DrainObserver {
     let isContent = mine.role == .create || mine.role == .edit
     let version = isContent ? try folder.copy.serverItem(mine.item)?.version : nil
     let answered =
-      isContent ? write.answer.flatMap { try? JSON(parsing: $0.bytes) }?["item"]?["version"]?.int : nil
+      isContent ? write.answerValue?["item"]?["version"]?.int : nil
     try store.change(mine.item) { binding in
       switch mine.role {
       case .create:

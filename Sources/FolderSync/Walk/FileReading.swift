@@ -17,7 +17,7 @@ package struct FileReading: Sendable {
   /// Reads an open file.
   /// - Parameter keep: bytes are kept up to this size; a larger file is only hashed.
   package init(_ file: any ReadableFile, keep: Int = 0) throws(FileError) {
-    status = try file.status()
+    status = try file.statusAtOpening()
     hasWriter = file.hasWriter()
     var hasher = ContentHasher()
     var bytes: [UInt8]? = status.size <= UInt64(keep) ? [] : nil

@@ -133,12 +133,19 @@ public struct DirectoryEntry: Hashable, Sendable {
 public protocol ReadableFile: AnyObject {
   /// What the open file is now.
   func status() throws(FileError) -> FileStatus
+  /// What it was when it was opened, where that was looked at; else what it is now. For a reader that begins at once.
+  func statusAtOpening() throws(FileError) -> FileStatus
   /// The next bytes, at most `limit`; empty at the end.
   func read(limit: Int) throws(FileError) -> [UInt8]
   /// Whether some process has it open for writing; nil where that can't be told (P1.1).
   func hasWriter() -> Bool?
   /// Names and values of `user.*` attributes, and of the POSIX access list.
   func attributes() throws(FileError) -> [(name: String, value: [UInt8])]
+}
+
+extension ReadableFile {
+  /// What it is now.
+  public func statusAtOpening() throws(FileError) -> FileStatus { try status() }
 }
 
 /// A file being made.

@@ -76,8 +76,8 @@ final class SystemDirectory: Directory {
     // Non-blocking: a pipe put in a file's place would otherwise wait for a writer for ever.
     let opened = try Descriptor.open(
       name, in: descriptor.number, flags: O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
-    let file = SystemReadableFile(opened, path: path.appending(name))
-    guard try file.status().kind == .regular else {
+    let file = try SystemReadableFile(opened, path: path.appending(name))
+    guard try file.statusAtOpening().kind == .regular else {
       throw FileError(code: EINVAL, operation: "open", path: path.appending(name))
     }
     return file

@@ -8,13 +8,18 @@ public let accessListAttribute = "system.posix_acl_access"
 final class SystemReadableFile: ReadableFile {
   private let descriptor: Descriptor
   private let path: PathBytes
+  private let opened: FileStatus
+  private var wasProbed = false
 
-  init(_ descriptor: consuming Descriptor, path: PathBytes) {
+  init(_ descriptor: consuming Descriptor, path: PathBytes) throws(FileError) {
+    opened = try FileStatus.of(descriptor: descriptor.number, path: path)
     self.descriptor = descriptor
     self.path = path
   }
 
   func status() throws(FileError) -> FileStatus { try FileStatus.of(descriptor: descriptor.number, path: path) }
+
+  func statusAtOpening() throws(FileError) -> FileStatus { opened }
 
   func read(limit: Int) throws(FileError) -> [UInt8] {
     var code: Int32 = 0
@@ -36,14 +41,19 @@ final class SystemReadableFile: ReadableFile {
   }
 
   func hasWriter() -> Bool? {
-    switch marfa_probe_writer(descriptor.number) {
-    case 0: false
-    case EAGAIN: true
-    default: nil
+    // What signal a broken lease sends is told once.
+    let result = marfa_probe_writer(descriptor.number, wasProbed ? 1 : 0)
+    wasProbed = true
+    switch result {
+    case 0: return false
+    case EAGAIN: return true
+    default: return nil
     }
   }
 
   func attributes() throws(FileError) -> [(name: String, value: [UInt8])] {
+    // Most files have none, and need no room for them.
+    if flistxattr(descriptor.number, nil, 0) == 0 { return [] }
     var names = [CChar](repeating: 0, count: 65_536)
     let count = flistxattr(descriptor.number, &names, names.count)
     if count < 0 {

@@ -53,8 +53,10 @@ public final class Database {
 
   /// The C handle, for what this wrapper does not cover (hooks, backup).
   public private(set) var handle: OpaquePointer
-  private var statements: [String: Statement] = [:]
+  private var statements: [SQLText: Statement] = [:]
   private var depth = 0
+  /// How often a transaction or a part of one was taken back: what somebody kept of rows read since may be so no more.
+  public private(set) var rollbacks = 0
   /// What a look was opened over.
   private var look: Look?
   /// How often a look was opened again, since what it had opened had changed.
@@ -140,9 +142,11 @@ public final class Database {
   /// rows of the same query) gets a second one, not kept.
   public func statement(_ sql: String) throws(SQLiteError) -> Statement {
     if look != nil { try renewLook() }
-    if let kept = statements[sql], !kept.isStepping { return kept }
+    let text = SQLText(sql)
+    let kept = statements[text]
+    if let kept, !kept.isStepping { return kept }
     let made = try Statement(self, sql)
-    if statements[sql] == nil { statements[sql] = made }
+    if kept == nil { statements[text] = made }
     return made
   }
 
@@ -219,6 +223,18 @@ public final class Database {
   /// Whether a transaction is open.
   public var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
 
+  private static let savepoints = (0..<8).map { "SAVEPOINT level\($0)" }
+  private static let releases = (0..<8).map { "RELEASE level\($0)" }
+
+  /// Runs reads that belong together in one read transaction, which costs its locks once. `work` writes nothing and asks
+  /// nobody; inside another transaction it is part of that one.
+  public func reading<Value, Failure: Error>(_ work: () throws(Failure) -> Value) throws -> Value {
+    guard look == nil, depth == 0, !isInTransaction else { return try work() }
+    try run("BEGIN")
+    defer { if isInTransaction { _ = try? run("COMMIT") } }
+    return try work()
+  }
+
   /// Runs `work` in a transaction: committed where it returns, rolled back where it throws. Inside another it is a
   /// savepoint of that one. The outer one begins IMMEDIATE, so that a busy database is met at its start.
   @discardableResult
@@ -229,11 +245,13 @@ public final class Database {
     defer { depth -= 1 }
     let outer = depth == 1 && !isInTransaction
     // Kept statements: to parse these anew each time would cost more than to run them.
-    try run(outer ? "BEGIN IMMEDIATE" : "SAVEPOINT level\(depth)")
+    try run(
+      outer ? "BEGIN IMMEDIATE" : depth < Self.savepoints.count ? Self.savepoints[depth] : "SAVEPOINT level\(depth)")
     let value: Value
     do throws(Failure) {
       value = try work()
     } catch {
+      rollbacks += 1
       // The first error is the one to tell; SQLite may have rolled back already (a full disk).
       if isInTransaction {
         try? execute(outer ? "ROLLBACK" : "ROLLBACK TO level\(depth); RELEASE level\(depth)")
@@ -241,11 +259,34 @@ public final class Database {
       throw error
     }
     do throws(SQLiteError) {
-      try run(outer ? "COMMIT" : "RELEASE level\(depth)")
+      try run(outer ? "COMMIT" : depth < Self.releases.count ? Self.releases[depth] : "RELEASE level\(depth)")
     } catch {
+      rollbacks += 1
       if outer, isInTransaction { try? execute("ROLLBACK") }
       throw error
     }
     return value
+  }
+}
+
+/// The text of a statement as the key it is kept under: hashed by its length and some of its bytes, since to hash all of
+/// them would cost as much as many a statement does.
+private struct SQLText: Hashable {
+  private let sql: String
+
+  init(_ sql: String) { self.sql = sql }
+
+  static func == (left: SQLText, right: SQLText) -> Bool { left.sql == right.sql }
+
+  func hash(into hasher: inout Hasher) {
+    let hashed: Void? = sql.utf8.withContiguousStorageIfAvailable { bytes in
+      hasher.combine(bytes.count)
+      // Statements differ in their tables and their conditions, most of which stand behind long lists of columns.
+      let raw = UnsafeRawBufferPointer(bytes)
+      hasher.combine(bytes: UnsafeRawBufferPointer(rebasing: raw.suffix(40)))
+      let middle = raw.count / 2
+      hasher.combine(bytes: UnsafeRawBufferPointer(rebasing: raw[middle..<min(raw.count, middle + 16)]))
+    }
+    if hashed == nil { hasher.combine(sql.utf8.count) }
   }
 }

@@ -92,6 +92,34 @@ public struct Row {
   /// How many bytes a text or blob has.
   public func count(_ column: Int) -> Int { Int(sqlite3_column_bytes(statement.handle, Int32(column))) }
 
+  /// What `read` makes of the bytes of a text or blob where they lie; nil for NULL.
+  public func withBytes<Value>(_ column: Int, _ read: (UnsafeBufferPointer<UInt8>) -> Value) -> Value? {
+    guard let start = sqlite3_column_blob(statement.handle, Int32(column)) else {
+      return isNull(column) ? nil : read(UnsafeBufferPointer(start: nil, count: 0))
+    }
+    let count = Int(sqlite3_column_bytes(statement.handle, Int32(column)))
+    return read(UnsafeBufferPointer(start: start.assumingMemoryBound(to: UInt8.self), count: count))
+  }
+
+  /// A whole number without a sign, kept as the text of its digits; nil for anything else.
+  public func unsigned(_ column: Int) -> UInt64? {
+    withBytes(column) { digits in
+      guard !digits.isEmpty else { return nil }
+      var value: UInt64 = 0
+      for digit in digits {
+        guard digit >= 0x30, digit <= 0x39 else { return nil }
+        let (more, isOver) = value.multipliedReportingOverflow(by: 10)
+        let (sum, isOverToo) = more.addingReportingOverflow(UInt64(digit - 0x30))
+        if isOver || isOverToo { return nil }
+        value = sum
+      }
+      return value
+    } ?? nil
+  }
+
+  /// A digest, or nil where the column is NULL or spells none.
+  public func hash(_ column: Int) -> ContentHash? { withBytes(column) { ContentHash(hex: $0) } ?? nil }
+
   /// A text, byte for byte; empty for NULL.
   public func text(_ column: Int) -> Text { Text(bytes: bytes(column)) }
 
@@ -105,7 +133,7 @@ public struct Row {
   public func optionalString(_ column: Int) -> String? { isNull(column) ? nil : string(column) }
 
   /// An id, or nil where the column is NULL or spells none.
-  public func id(_ column: Int) -> EntityID? { EntityID(bytes(column)) }
+  public func id(_ column: Int) -> EntityID? { withBytes(column) { EntityID($0) } ?? nil }
 
   /// A time, or nil for NULL.
   public func time(_ column: Int) -> Timestamp? { optionalInt(column).map { Timestamp(milliseconds: Int64($0)) } }
@@ -139,7 +167,16 @@ extension Text: SQLiteValue {
 
 extension String: SQLiteValue {
   /// Binds it as text.
-  public func bind(to statement: OpaquePointer, at place: Int32) -> Int32 { bindText(Array(utf8), statement, place) }
+  public func bind(to statement: OpaquePointer, at place: Int32) -> Int32 {
+    let bound: Int32?? = utf8.withContiguousStorageIfAvailable { bytes in
+      // An address is there: a string's storage is never without one where it holds a byte.
+      guard let start = bytes.baseAddress, !bytes.isEmpty else { return nil }
+      return start.withMemoryRebound(to: CChar.self, capacity: bytes.count) {
+        sqlite3_bind_text(statement, place, $0, Int32(bytes.count), transient)
+      }
+    }
+    return bound.flatMap { $0 } ?? bindText(Array(utf8), statement, place)
+  }
 }
 
 extension PathBytes: SQLiteValue {

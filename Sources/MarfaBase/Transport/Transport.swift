@@ -100,6 +100,8 @@ public enum TransportError: Error, Hashable, Sendable {
 public protocol RequestPool: AnyObject {
   /// Starts a request. Returns at once.
   func start(_ request: HTTPRequest, tag: Int)
+  /// Starts several, in their order.
+  func start(_ requests: [(request: HTTPRequest, tag: Int)])
   /// How many requests were started and not yet given back by `next`.
   var inFlight: Int { get }
   /// Waits for the next answer or failure, in the order they come; nil where nothing is in flight.
@@ -111,6 +113,11 @@ public protocol RequestPool: AnyObject {
 }
 
 extension RequestPool {
+  /// One after another.
+  public func start(_ requests: [(request: HTTPRequest, tag: Int)]) {
+    for (request, tag) in requests { start(request, tag: tag) }
+  }
+
   /// A pool that cannot tell gives them one by one.
   public func ready() -> (tag: Int, result: Result<HTTPResponse, TransportError>)? { nil }
 }

@@ -13,26 +13,35 @@ public struct ContentHash: Hashable, Sendable, CustomStringConvertible {
 
   /// The digest that 64 hex digits spell, with or without a leading `sha256:`.
   public init?(_ text: Text) {
-    var digits = text.bytes[...]
-    if digits.starts(with: "sha256:".utf8) { digits = digits.dropFirst(7) }
+    guard let hash = text.bytes.withUnsafeBufferPointer({ ContentHash(hex: $0) }) else { return nil }
+    self = hash
+  }
+
+  /// The same of bytes where they lie.
+  public init?(hex text: UnsafeBufferPointer<UInt8>) {
+    var digits = UnsafeBufferPointer(rebasing: text[...])
+    if digits.starts(with: "sha256:".utf8) { digits = UnsafeBufferPointer(rebasing: digits[7...]) }
     guard digits.count == 64 else { return nil }
-    var out: [UInt8] = []
-    var pending: UInt8?
-    for digit in digits {
-      let value: UInt8
-      switch digit {
-      case UInt8(ascii: "0")...UInt8(ascii: "9"): value = digit - UInt8(ascii: "0")
-      case UInt8(ascii: "a")...UInt8(ascii: "f"): value = digit - UInt8(ascii: "a") + 10
-      default: return nil
-      }
-      if let high = pending {
-        out.append(high << 4 | value)
-        pending = nil
-      } else {
-        pending = value
+    var isHex = true
+    bytes = [UInt8](unsafeUninitializedCapacity: 32) { out, count in
+      for place in 0..<32 {
+        guard let high = ContentHash.value(digits[2 * place]), let low = ContentHash.value(digits[2 * place + 1]) else {
+          isHex = false
+          break
+        }
+        out[place] = high << 4 | low
+        count = place + 1
       }
     }
-    bytes = out
+    if !isHex { return nil }
+  }
+
+  private static func value(_ digit: UInt8) -> UInt8? {
+    switch digit {
+    case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
+    case UInt8(ascii: "a")...UInt8(ascii: "f"): digit - UInt8(ascii: "a") + 10
+    default: nil
+    }
   }
 
   /// The digest of bytes in memory.

@@ -8,7 +8,7 @@ extension BodyReferences {
     guard bytes.contains(UInt8(ascii: "[")) else { return }
     var scan = BodyScan(bytes: bytes, mask: CodeMask(bytes, kind: kind), kind: kind)
     scan.wikiLinks()
-    if kind == .markdown { scan.images() }
+    if kind == .markdown, bytes.contains(UInt8(ascii: "!")) { scan.images() }
     links = scan.links
     embeds = scan.embeds.sorted { $0.range.lowerBound < $1.range.lowerBound }
   }

@@ -9,9 +9,29 @@ struct CodeMask {
   /// The mask of a body.
   init(_ body: [UInt8], kind: DocumentKind) {
     isHidden = [Bool](repeating: false, count: body.count)
-    // Without any of these bytes nothing can be hidden but by indent.
-    if kind == .markdown { markCode(body) }
-    markComments(body)
+    let (code, comments) = CodeMask.mayHold(body)
+    if kind == .markdown, code { markCode(body) }
+    if comments { markComments(body) }
+  }
+
+  /// Whether a body can hold code at all, which needs a backtick, a tilde, or an indent of four columns wherever it stands,
+  /// and comments, which need their first byte.
+  private static func mayHold(_ body: [UInt8]) -> (code: Bool, comments: Bool) {
+    var (code, comments) = (false, false)
+    var spaces = 0
+    for byte in body {
+      switch byte {
+      case 0x20:
+        spaces += 1
+        if spaces == 4 { code = true }
+        continue
+      case 0x09, UInt8(ascii: "`"), UInt8(ascii: "~"): code = true
+      case UInt8(ascii: "%"), UInt8(ascii: "<"): comments = true
+      default: break
+      }
+      spaces = 0
+    }
+    return (code, comments)
   }
 
   private mutating func markCode(_ body: [UInt8]) {

@@ -212,6 +212,7 @@ extension WorkingCopy {
       if other {
         // Rows of an instance that is not there any more; writes queued for it wait for a decision (D2.11).
         try database.execute("DELETE FROM item; DELETE FROM edge; DELETE FROM purged")
+        store.forgetReads()
         try database.execute("UPDATE item_base SET row = NULL; UPDATE edge_base SET row = NULL")
         try database.run("INSERT OR IGNORE INTO text_pending (row) SELECT rowid FROM item_text")
         try queue.instanceChanged()

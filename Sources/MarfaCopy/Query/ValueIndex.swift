@@ -28,14 +28,12 @@ enum ValueIndex {
       SELECT NEW.row WHERE NOT EXISTS (SELECT 1 FROM value_pending WHERE row = NEW.row);
     """
 
-  /// Makes the index of a database that has none; the rows it holds already all wait.
-  static func make(in database: Database) throws(SQLiteError) {
-    let isMade = try database.one("SELECT 1 FROM sqlite_master WHERE name = 'value_pending'") { _ in true } ?? false
-    try database.execute(tables)
-    if !isMade { try database.run("INSERT INTO value_pending (row) SELECT row FROM item") }
+  /// Begins the index of a database that had none; the rows it holds already all wait.
+  static func begin(in database: Database) throws(SQLiteError) {
+    try database.run("INSERT INTO value_pending (row) SELECT row FROM item")
   }
 
-  private static let tables = """
+  static let tables = """
     CREATE TABLE IF NOT EXISTS item_value (
       name TEXT NOT NULL, value NOT NULL, row INTEGER NOT NULL, PRIMARY KEY (name, value, row)
     ) WITHOUT ROWID;

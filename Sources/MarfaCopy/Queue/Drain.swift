@@ -17,7 +17,8 @@ extension WriteQueue {
     try requireView()
     try copy.checkStop()
     try takeBack()
-    let owed = try table.count("owed_read = 1 OR landed IS NOT NULL")
+    // Two counts, each by its own index: asked together they would read every write ever answered.
+    let owed = try table.count("owed_read = 1") + table.count("landed IS NOT NULL")
     let unanswered = try table.count("verdict IS NULL")
     let names = try copy.bodies.hasWaiting()
     guard owed + unanswered > 0 || names else { return DrainReport() }
@@ -174,7 +175,15 @@ final class Drain {
         continue
       }
       var came = [first]
-      while came.count < Drain.width, let next = pool.ready() { came.append(next) }
+      while came.count < Drain.width {
+        if let next = pool.ready() {
+          came.append(next)
+        } else if waitsForMore(than: came.count), let next = pool.next() {
+          came.append(next)
+        } else {
+          break
+        }
+      }
       var answers: [(result: Result<HTTPResponse, TransportError>, attempt: Attempt)] = []
       for (tag, result) in came {
         if let attempt = inFlight.removeValue(forKey: tag) { answers.append((result, attempt)) }
@@ -187,6 +196,13 @@ final class Drain {
         deferred.removeAll { $0.behind == tag }
       }
     }
+  }
+
+  /// Whether answers are gathered on before what came is recorded. A window is refilled by halves, so nothing goes out before
+  /// half of it is back, and what comes until then shares a commit. Not while bytes go up, which may take their time.
+  private func waitsForMore(than came: Int) -> Bool {
+    mayGoOn && hasCandidate && inFlight.count - came > Drain.width / 2
+      && !inFlight.values.contains { $0.write.kind == .uploadBlob }
   }
 
   private var hasCandidate: Bool { !woken.isEmpty || place < pending.count }
@@ -226,19 +242,19 @@ final class Drain {
     }
     var window: [(attempt: Attempt, request: HTTPRequest)] = []
     while inFlight.count + window.count < width, let seq = try next() {
-      guard !counted.contains(seq), var write = try table.entry(seq: seq), write.verdict == nil else {
-        continue
-      }
-      switch sabotage.breaks(.queueOrderIgnored)
-        ? .ready : try Readiness.of(write, entry: { (id) throws(MarfaError) in try self.table.entry(id) })
-      {
-      case .held(let blocker):
+      guard !counted.contains(seq), let head = try table.head(seq: seq), head.verdict == nil else { continue }
+      let readiness: Readiness =
+        sabotage.breaks(.queueOrderIgnored)
+        ? .ready : try Readiness.of(head, entry: { (id) throws(MarfaError) in try self.table.head(id) })
+      if case .held(let blocker) = readiness {
         waiters[blocker, default: []].append(seq)
         continue
-      case .refused(let kind, let verdict):
+      }
+      guard var write = try table.entry(seq: seq) else { continue }
+      write.readBody()
+      if case .refused(let kind, let verdict) = readiness {
         try refuseUnsent(write, Readiness.reason(kind, verdict))
         continue
-      case .ready: break
       }
       let lane = try lane(write)
       if lane.isAlone, !(inFlight.isEmpty && window.isEmpty && deferred.isEmpty) {
@@ -260,10 +276,8 @@ final class Drain {
     if !sabotage.breaks(.sentNotRecorded) {
       try durably { () throws(MarfaError) in try table.markSent(window.map(\.attempt.write)) }
     }
-    for (attempt, request) in window {
-      inFlight[attempt.write.seq] = attempt
-      pool.start(request, tag: attempt.write.seq)
-    }
+    for (attempt, _) in window { inFlight[attempt.write.seq] = attempt }
+    pool.start(window.map { (request: $0.request, tag: $0.attempt.write.seq) })
   }
 
   /// The write that must come back before one of a lane may go: one that is out, or what one that waits its turn waits for.
@@ -401,7 +415,7 @@ final class Drain {
     let rest = try table.all("verdict IS NULL").filter { !counted.contains($0.seq) }
     try store.transaction {
       for var write in rest {
-        let readiness = try Readiness.of(write) { (id) throws(MarfaError) in try self.table.entry(id) }
+        let readiness = try Readiness.of(write) { (id) throws(MarfaError) in try self.table.head(id) }
         guard case .held = readiness else {
           report.undelivered += 1
           continue

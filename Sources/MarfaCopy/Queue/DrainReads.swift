@@ -10,8 +10,8 @@ extension Drain {
 
   /// Reads owed from earlier drains, oldest first, before any write is sent (Q12.4).
   func readOwedFirst() throws(MarfaError) {
-    for create in try table.all("landed IS NOT NULL") where mayGoOn { try readLanding(create.id) }
-    try read(try table.all("owed_read = 1 AND landed IS NULL"))
+    for create in try table.answered("landed IS NOT NULL") where mayGoOn { try readLanding(create.id) }
+    try read(try table.answered("owed_read = 1 AND landed IS NULL").map(\.head))
   }
 
   /// Reads the rows of this pass's answers.
@@ -24,16 +24,13 @@ extension Drain {
   }
 
   private func read(_ writes: [QueuedWrite]) throws(MarfaError) {
-    var rows: [EntityID: [QueuedWrite]] = [:]
-    var edges: [EntityID: [QueuedWrite]] = [:]
+    var known: Set<EntityID> = []
     var order: [(isEdge: Bool, id: EntityID)] = []
     for write in writes {
       if write.kind.isEdgeWrite, let id = write.edgeID {
-        if edges[id] == nil { order.append((true, id)) }
-        edges[id, default: []].append(write)
+        if known.insert(id).inserted { order.append((true, id)) }
       } else if let id = write.itemID {
-        if rows[id] == nil { order.append((false, id)) }
-        rows[id, default: []].append(write)
+        if known.insert(id).inserted { order.append((false, id)) }
       }
     }
     if order.count > Drain.fewReads {
@@ -51,7 +48,7 @@ extension Drain {
             ? try table.has("edge = ? AND owed_read = 1", id)
             : try table.has("item = ? AND edge IS NULL AND owed_read = 1 AND landed IS NULL", id)
           var met = !isOwed
-          if isOwed { met = isEdge ? try isMet(edge: id, edges[id] ?? []) : try isMet(item: id, rows[id] ?? []) }
+          if isOwed { met = isEdge ? try isMet(edge: id) : try isMet(item: id) }
           if met { try settleRead(isEdge, id) } else { left.append((isEdge, id)) }
         }
       }

@@ -233,11 +233,11 @@ extension Drain {
     var settled = sent
     try store.transaction {
       // As the store has it now: an earlier answer may have moved it onto another row.
-      settled = try table.entry(sent.id) ?? sent
+      settled = try asStored(sent)
       settled.sent = true
       settled.verdict = verdict
       settled.reason = reason
-      settled.answer = answer.map { Text(bytes: $0.write()) }
+      settled.set(answer: answer)
       settled.answeredAt = queue.context.clock.now
       settled.owesRead = owes && settled.kind != .uploadBlob
       more(&settled)
@@ -253,8 +253,19 @@ extension Drain {
     }
     report.answered += 1
     if let entry { report.verdicts.append(entry) }
-    if settled.owesRead, settled.landedID == nil { toRead.append(settled) }
+    if settled.owesRead, settled.landedID == nil { toRead.append(settled.head) }
     wake(settled.id)
+  }
+
+  /// A write that came back as the store has it now. What it asked for stands as it went out, unless it is of another row by
+  /// now.
+  private func asStored(_ sent: QueuedWrite) throws(MarfaError) -> QueuedWrite {
+    guard var now = try table.head(sent.id) else { return sent }
+    guard now.sent, now.itemID == sent.itemID, now.edgeID == sent.edgeID, now.targetID == sent.targetID else {
+      return try table.entry(sent.id) ?? sent
+    }
+    now.takeContent(of: sent)
+    return now
   }
 
   /// Moves later unsent edits and deletes of the same row or edge (chapter 13).

@@ -29,7 +29,6 @@ struct Lane {
     self.edgeType = edgeType
     isEdge = write.kind.isEdgeWrite
     isNew = write.kind == .createEdge
-    let body = write.body
     switch write.kind {
     case .restoreItem, .transitionItem:
       turns = write.itemID
@@ -38,9 +37,10 @@ struct Lane {
       turns = write.itemID
       isAlone = cascades
     case .updateItem:
-      turns = body?["type"] == nil ? nil : write.itemID
+      turns = write.body?["type"] == nil ? nil : write.itemID
       isAlone = false
     case .createEdge, .updateEdge, .deleteEdge:
+      let body = write.body
       sources = Set([write.itemID, body?["source_id"]?.text.flatMap { EntityID($0) }].compactMap { $0 })
       targets = Set([write.targetID, body?["target_id"]?.text.flatMap { EntityID($0) }].compactMap { $0 })
       isAlone = false

@@ -6,14 +6,14 @@ import MarfaBase
 /// the answer left it, or later, does as well; so does any row of the server's after a refusal.
 extension WriteQueue {
   package func settleOwed(by item: Item) throws(MarfaError) {
-    for write in try table.all("item = ? AND edge IS NULL AND owed_read = 1 AND landed IS NULL", item.id)
+    for write in try table.answered("item = ? AND edge IS NULL AND owed_read = 1 AND landed IS NULL", item.id)
     where write.verdict == .refused || write.isMet(by: item) {
       try settle(write)
     }
   }
 
   package func settleOwed(by edge: Edge) throws(MarfaError) {
-    for write in try table.all("edge = ? AND owed_read = 1", edge.id)
+    for write in try table.answered("edge = ? AND owed_read = 1", edge.id)
     where write.verdict == .refused || write.isMet(by: edge) {
       try settle(write)
     }
@@ -27,7 +27,7 @@ extension WriteQueue {
 extension QueuedWrite {
   /// Whether a row holds what the server answered to this write, or what came after it.
   func isMet(by held: Item?) -> Bool {
-    guard verdict?.isSuccess == true, let answer = answer.flatMap({ try? JSON(parsing: $0.bytes) }), let held else {
+    guard verdict?.isSuccess == true, let answer = answerValue, let held else {
       return false
     }
     switch kind.answer {
@@ -43,7 +43,7 @@ extension QueuedWrite {
   func isMet(by held: Edge?) -> Bool {
     guard verdict?.isSuccess == true else { return false }
     if kind == .deleteEdge { return held == nil }
-    guard let edge = answer.flatMap({ try? JSON(parsing: $0.bytes) })?["edge"].flatMap({ Edge($0) }), let held else {
+    guard let edge = answerValue?["edge"].flatMap({ Edge($0) }), let held else {
       return false
     }
     return !held.isEarlier(than: edge)
@@ -52,13 +52,14 @@ extension QueuedWrite {
 
 extension Drain {
   /// Whether a catch-up brought the item as it was at the answers, or later (Q9.10). A refusal makes no event.
-  func isMet(item id: EntityID, _ writes: [QueuedWrite]) throws(MarfaError) -> Bool {
+  func isMet(item id: EntityID) throws(MarfaError) -> Bool {
     let held = try store.serverItem(id)
-    return writes.allSatisfy { $0.isMet(by: held) }
+    return try table.answered("item = ? AND edge IS NULL AND owed_read = 1 AND landed IS NULL", id)
+      .allSatisfy { $0.isMet(by: held) }
   }
 
-  func isMet(edge id: EntityID, _ writes: [QueuedWrite]) throws(MarfaError) -> Bool {
+  func isMet(edge id: EntityID) throws(MarfaError) -> Bool {
     let held = try store.serverEdge(id)
-    return writes.allSatisfy { $0.isMet(by: held) }
+    return try table.answered("edge = ? AND owed_read = 1", id).allSatisfy { $0.isMet(by: held) }
   }
 }

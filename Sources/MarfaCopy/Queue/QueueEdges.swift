@@ -24,14 +24,12 @@ extension WriteQueue {
       write.itemID = draft.source
       write.targetID = draft.target
       write.baseVersion = 0
-      write.bodyText = Text(
-        bytes: JSON.object(
-          JSONObject([
-            ("id", .string(id.text)), ("source_id", .string(draft.source.text)),
-            ("target_id", .string(draft.target.text)), ("edge_type", .string(draft.type)),
-            ("properties", .object(draft.properties)),
-          ])
-        ).write())
+      write.set(
+        body: JSONObject([
+          ("id", .string(id.text)), ("source_id", .string(draft.source.text)),
+          ("target_id", .string(draft.target.text)), ("edge_type", .string(draft.type)),
+          ("properties", .object(draft.properties)),
+        ]))
       return try append(write, waitingOn: more)
     }
   }
@@ -83,7 +81,7 @@ extension WriteQueue {
       write.itemID = edge.source
       write.targetID = edge.target
       write.baseVersion = version
-      write.bodyText = Text(bytes: JSON.object(body).write())
+      write.set(body: body)
       write.readRecord = JSONObject(
         (properties?.keys ?? []).compactMap { name in edge.properties[name].map { (name, $0) } })
       return try append(write)

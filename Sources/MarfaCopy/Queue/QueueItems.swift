@@ -30,7 +30,7 @@ extension WriteQueue {
       write.itemID = id
       write.baseVersion = draft.version ?? 0
       let tiers = try tiers(draft, keyed, isKeyFree: isKeyFree)
-      write.bodyText = Text(bytes: JSON.object(body(draft, id: id, tier: tiers.sent)).write())
+      write.set(body: body(draft, id: id, tier: tiers.sent))
       // Shown at the tier it would be found at, also where none is sent.
       if tiers.sent == nil { write.readRecord = JSONObject([("tier", .string(tiers.shown))]) }
       try pinWhereOutside(id, draft.type, tiers.shown)
@@ -204,7 +204,7 @@ extension WriteQueue {
     write.itemID = row.id
     write.baseVersion = version
     write.query = "conflict=auto"
-    write.bodyText = Text(bytes: JSON.object(body).write())
+    write.set(body: body)
     write.asRead = isEarlier
     if !isEarlier {
       write.readRecord =

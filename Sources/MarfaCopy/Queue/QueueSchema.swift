@@ -46,6 +46,7 @@ enum QueueSchema {
     CREATE INDEX IF NOT EXISTS queue_over_edge ON queue (edge)
       WHERE (verdict IS NULL OR verdict IN ('blocked', 'dead') OR owed_read = 1);
     CREATE INDEX IF NOT EXISTS queue_by_verdict ON queue (verdict, reason);
+    CREATE INDEX IF NOT EXISTS queue_landed ON queue (seq) WHERE landed IS NOT NULL;
     CREATE INDEX IF NOT EXISTS queue_owed ON queue (seq) WHERE owed_read = 1;
     """
 }

@@ -10,12 +10,32 @@ struct QueueTable {
     read_earlier, owed_read, landed, withdrawn
     """
 
+  /// The same without what is long: the body with what was read, and the answer.
+  private static let headColumns =
+    columns
+    .replacing(" answer, body,", with: " NULL, NULL,").replacing(" read_record,", with: " NULL,")
+  /// The same without the body and what was read.
+  private static let answeredColumns =
+    columns.replacing(" body,", with: " NULL,").replacing(" read_record,", with: " NULL,")
+
+  private static let bySeq = "SELECT \(columns) FROM queue WHERE seq = ?"
+  private static let byID = "SELECT \(columns) FROM queue WHERE id = ?"
+  private static let headBySeq = "SELECT \(headColumns) FROM queue WHERE seq = ?"
+  private static let headByID = "SELECT \(headColumns) FROM queue WHERE id = ?"
+
   /// Entries of a condition, in queue order.
   func all(_ condition: String = "1", _ values: (any SQLiteValue)?...) throws(MarfaError) -> [QueuedWrite] {
+    try read("SELECT \(QueueTable.columns) FROM queue WHERE \(condition) ORDER BY seq", values)
+  }
+
+  /// Answered entries of a condition without what they asked for, in queue order.
+  func answered(_ condition: String, _ values: (any SQLiteValue)?...) throws(MarfaError) -> [QueuedWrite] {
+    try read("SELECT \(QueueTable.answeredColumns) FROM queue WHERE \(condition) ORDER BY seq", values)
+  }
+
+  private func read(_ sql: String, _ values: [(any SQLiteValue)?]) throws(MarfaError) -> [QueuedWrite] {
     do {
-      let entries = try database.all(
-        "SELECT \(QueueTable.columns) FROM queue WHERE \(condition) ORDER BY seq", values
-      ) { row throws(SQLiteError) in QueueTable.entry(row) }
+      let entries = try database.all(sql, values) { row throws(SQLiteError) in QueueTable.entry(row) }
       return try entries.map { entry in
         guard let entry else { throw MarfaError(.store, "the queue holds an entry without a readable id or kind") }
         return entry
@@ -24,10 +44,16 @@ struct QueueTable {
   }
 
   /// The entry at a place.
-  func entry(seq: Int) throws(MarfaError) -> QueuedWrite? { try all("seq = ?", seq).first }
+  func entry(seq: Int) throws(MarfaError) -> QueuedWrite? { try read(QueueTable.bySeq, [seq]).first }
 
   /// One entry.
-  func entry(_ id: EntityID) throws(MarfaError) -> QueuedWrite? { try all("id = ?", id).first }
+  func entry(_ id: EntityID) throws(MarfaError) -> QueuedWrite? { try read(QueueTable.byID, [id]).first }
+
+  /// The entry at a place without body and answer: enough to judge whether it may go.
+  func head(seq: Int) throws(MarfaError) -> QueuedWrite? { try read(QueueTable.headBySeq, [seq]).first }
+
+  /// One entry without body and answer.
+  func head(_ id: EntityID) throws(MarfaError) -> QueuedWrite? { try read(QueueTable.headByID, [id]).first }
 
   /// How many entries a condition has.
   func count(_ condition: String, _ values: (any SQLiteValue)?...) throws(MarfaError) -> Int {

@@ -31,7 +31,7 @@ package struct QueuedWrite: Sendable {
   /// A blocked reason, the server's code, or the drain's sentence.
   package var reason: Text?
   /// The server's last settling answer, whole.
-  package var answer: Text?
+  package var answer: Text? { didSet { parsedAnswer = nil } }
   /// The copy a conflict set aside.
   package var conflictedCopyID: EntityID?
   /// Counted failures, 0 to 5.
@@ -46,7 +46,7 @@ package struct QueuedWrite: Sendable {
   /// The MIME type of an upload.
   package var mimeType: Text?
   /// The exact body, byte for byte as it goes (Q3.4).
-  var bodyText: Text?
+  var bodyText: Text? { didSet { parsedBody = nil } }
   /// The exact query, without `?`.
   var query: Text = ""
   /// Whether it was put on the wire since it was queued or last released.
@@ -65,9 +65,58 @@ package struct QueuedWrite: Sendable {
   /// Keys used up by releases, so that a late answer under one is known (Q27.3).
   var spentKeys: [Text] = []
 
+  /// An entry of a kind, its id and key minted.
+  init(id: EntityID, kind: WriteKind, idempotencyKey: Text, queuedAt: Timestamp) {
+    self.id = id
+    self.kind = kind
+    self.idempotencyKey = idempotencyKey
+    self.queuedAt = queuedAt
+  }
+
+  /// Body and answer as values, where somebody has read them: each is asked for many times.
+  private var parsedBody: JSON?
+  private var parsedAnswer: JSON?
+
   /// The body as it was or will be sent (Q47.2); null for an upload and for a write without one.
   package var body: JSON? {
-    bodyText.flatMap { try? JSON(parsing: $0.bytes) }
+    parsedBody ?? bodyText.flatMap { try? JSON(parsing: $0.bytes) }
+  }
+
+  /// The answer as a value; nil where there is none, or it cannot be read.
+  package var answerValue: JSON? {
+    parsedAnswer ?? answer.flatMap { try? JSON(parsing: $0.bytes) }
+  }
+
+  /// Sets the body.
+  mutating func set(body: JSONObject) {
+    bodyText = Text(bytes: JSON.object(body).write())
+    parsedBody = .object(body)
+  }
+
+  /// Sets the answer.
+  mutating func set(answer: JSON?) {
+    self.answer = answer.map { Text(bytes: $0.write()) }
+    parsedAnswer = answer
+  }
+
+  /// Reads the body once, for those that ask for it.
+  mutating func readBody() { parsedBody = body }
+
+  /// Takes over what another value of the same entry says beside what became of it.
+  mutating func takeContent(of other: QueuedWrite) {
+    bodyText = other.bodyText
+    parsedBody = other.parsedBody
+    query = other.query
+    readRecord = other.readRecord
+  }
+
+  /// The entry without body, answer and what was read.
+  var head: QueuedWrite {
+    var head = self
+    head.bodyText = nil
+    head.answer = nil
+    head.readRecord = nil
+    return head
   }
 
   /// The blocked reason.
@@ -101,16 +150,15 @@ package struct QueuedWrite: Sendable {
   /// The server's refusal in its parts: for a refused write, and for one blocked `credential_refused` (Q48.1).
   package var refusal: Refusal? {
     guard let reason else { return nil }
-    let answerJSON = answer.flatMap { try? JSON(parsing: $0.bytes) }
     switch verdict {
     case .refused:
       guard sent, answer != nil else { return Refusal(reason: reason) }
-      var refusal = Refusal(reason: reason, answer: answerJSON)
+      var refusal = Refusal(reason: reason, answer: answerValue)
       // A create acknowledged onto a row in the bin (Q41.3).
-      if reason == "trashed", answerJSON?["error"] == nil { refusal.trashed = true }
+      if reason == "trashed", answerValue?["error"] == nil { refusal.trashed = true }
       return refusal
     case .blocked where reason == "credential_refused" && answer != nil:
-      return Refusal(reason: reason, answer: answerJSON)
+      return Refusal(reason: reason, answer: answerValue)
     case .blocked, .accepted, .merged, .conflicted, .dead, nil: return nil
     }
   }

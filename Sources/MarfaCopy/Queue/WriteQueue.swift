@@ -276,13 +276,13 @@ extension QueuedWrite {
 
   /// The row a kept success answer holds.
   var answeredRow: Rebase.Ahead.Row? {
-    guard let answer = answer.flatMap({ try? JSON(parsing: $0.bytes) }) else { return nil }
+    guard let answer = answerValue else { return nil }
     return Rebase.Ahead.Row(answer: answer)
   }
 
   /// Whether the kept answer says it wrote nothing because it had been written before.
   var isRepeatAnswer: Bool {
-    answer.flatMap { try? JSON(parsing: $0.bytes) }?["acknowledged"]?.bool == true
+    answerValue?["acknowledged"]?.bool == true
   }
 }
 

@@ -134,8 +134,10 @@ final class CurlPool: RequestPool {
 
   var inFlight: Int { (multi?.active.count ?? 0) + waiting.count + finished.count }
 
-  func start(_ request: HTTPRequest, tag: Int) {
-    waiting.append(CurlTransfer(request, tag: tag, kind: .whole))
+  func start(_ request: HTTPRequest, tag: Int) { start([(request, tag)]) }
+
+  func start(_ requests: [(request: HTTPRequest, tag: Int)]) {
+    for (request, tag) in requests { waiting.append(CurlTransfer(request, tag: tag, kind: .whole)) }
     activate()
     // Bytes go out now, while the caller does something else with the time.
     collect()

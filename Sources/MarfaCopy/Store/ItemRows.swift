@@ -6,6 +6,8 @@ extension Store {
     properties, tags, extensions, listed
     """
 
+  private static let itemByID = "SELECT \(itemColumns) FROM item WHERE id = ?"
+
   /// The same where another table of the query has a column of such a name.
   static let qualifiedItemColumns =
     itemColumns.split(separator: ",").map { "item." + $0.drop { $0 == " " || $0 == "\n" } }.joined(separator: ", ")
@@ -36,9 +38,17 @@ extension Store {
 
   /// The item the copy shows; nil where it holds none. A row in the bin is given too.
   package func item(_ id: EntityID) throws(MarfaError) -> Item? {
-    try read {
-      try database.rows1("SELECT \(Store.itemColumns) FROM item WHERE id = ?", [id]) { try Store.item(of: $0) }
+    checkReads()
+    if let kept = reads?.item(id) { return kept }
+    var size = 0
+    let item = try read {
+      try database.rows1(Store.itemByID, [id]) { row in
+        size = row.withBytes(11) { $0.count } ?? 0
+        return try Store.item(of: row)
+      }
     }
+    keep(item, id, size: size)
+    return item
   }
 
   /// The server row beneath any waiting writes; nil where the instance holds none as far as the copy knows.
@@ -212,36 +222,39 @@ extension Store {
     if let shown { try show(shown, ItemText(shown), seen: seen) } else { try hide(item: id) }
   }
 
+  /// A row shown as it was shown is not written again.
+  private static let showing = """
+    INSERT INTO item (\(Store.itemColumns), fill, title_key)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (id) DO UPDATE SET type = excluded.type, tier = excluded.tier, state = excluded.state,
+      source = excluded.source, source_id = excluded.source_id, version = excluded.version,
+      schema_version = excluded.schema_version, occurred_at = excluded.occurred_at,
+      created_at = excluded.created_at, updated_at = excluded.updated_at, properties = excluded.properties,
+      tags = excluded.tags, extensions = excluded.extensions, listed = excluded.listed,
+      fill = CASE WHEN ?18 THEN excluded.fill ELSE item.fill END,
+      title_key = excluded.title_key
+    WHERE item.version <> excluded.version OR item.updated_at <> excluded.updated_at
+      OR item.properties <> excluded.properties OR item.tags <> excluded.tags OR item.state <> excluded.state
+      OR item.type <> excluded.type OR item.tier IS NOT excluded.tier OR item.extensions <> excluded.extensions
+      OR item.source IS NOT excluded.source OR item.source_id IS NOT excluded.source_id
+      OR item.schema_version <> excluded.schema_version OR item.occurred_at <> excluded.occurred_at
+      OR item.created_at <> excluded.created_at OR item.listed <> excluded.listed
+      OR item.title_key IS NOT excluded.title_key OR (?18 AND item.fill <> excluded.fill)
+    RETURNING row
+    """
+
   /// - Parameter seen: whether the present fill saw the row; a local write alone says nothing of that (D203.3).
   private func show(_ item: Item, _ text: ItemText, seen: Bool) throws(MarfaError) {
     let titleKey = try catalog().title(of: item).map { NameKey($0).bytes }
     let mark = try fillMark()
     try read {
-      // A row shown as it was shown is not written again.
       let row = try database.one(
-        """
-        INSERT INTO item (\(Store.itemColumns), fill, title_key)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-        ON CONFLICT (id) DO UPDATE SET type = excluded.type, tier = excluded.tier, state = excluded.state,
-          source = excluded.source, source_id = excluded.source_id, version = excluded.version,
-          schema_version = excluded.schema_version, occurred_at = excluded.occurred_at,
-          created_at = excluded.created_at, updated_at = excluded.updated_at, properties = excluded.properties,
-          tags = excluded.tags, extensions = excluded.extensions, listed = excluded.listed,
-          fill = CASE WHEN ?18 THEN excluded.fill ELSE item.fill END,
-          title_key = excluded.title_key
-        WHERE item.version <> excluded.version OR item.updated_at <> excluded.updated_at
-          OR item.properties <> excluded.properties OR item.tags <> excluded.tags OR item.state <> excluded.state
-          OR item.type <> excluded.type OR item.tier IS NOT excluded.tier OR item.extensions <> excluded.extensions
-          OR item.source IS NOT excluded.source OR item.source_id IS NOT excluded.source_id
-          OR item.schema_version <> excluded.schema_version OR item.occurred_at <> excluded.occurred_at
-          OR item.created_at <> excluded.created_at OR item.listed <> excluded.listed
-          OR item.title_key IS NOT excluded.title_key OR (?18 AND item.fill <> excluded.fill)
-        RETURNING row
-        """, item.id, item.type, item.tier, item.state, item.source, item.sourceID, item.version, item.schemaVersion,
-        item.occurredAt, item.createdAt, item.updatedAt, text.properties, text.tags, text.extensions, item.isListed,
-        mark, titleKey, seen
+        Store.showing, item.id, item.type, item.tier, item.state, item.source, item.sourceID, item.version,
+        item.schemaVersion, item.occurredAt, item.createdAt, item.updatedAt, text.properties, text.tags,
+        text.extensions, item.isListed, mark, titleKey, seen
       ) { $0.int(0) }
       try database.run("DELETE FROM purged WHERE item = ?", item.id)
+      keep(item, item.id, size: text.properties.bytes.count)
       guard let row else { return }
       changes += 1
       try database.run("INSERT OR IGNORE INTO text_pending (row) VALUES (?)", row)
@@ -251,6 +264,7 @@ extension Store {
   private func hide(item id: EntityID) throws(MarfaError) {
     try read {
       let row = try database.one("DELETE FROM item WHERE id = ? RETURNING row", id) { $0.int(0) }
+      keep(nil, id, size: 0)
       guard let row else { return }
       changes += 1
       try database.run("INSERT OR IGNORE INTO text_pending (row) VALUES (?)", row)

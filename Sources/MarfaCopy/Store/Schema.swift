@@ -94,10 +94,12 @@ package enum Schema {
 
   /// Makes the tables a database lacks and stamps a new one.
   static func make(in database: Database) throws(SQLiteError) {
-    try database.execute(tables)
-    try ValueIndex.make(in: database)
-    try database.execute(QueueSchema.tables)
-    try database.execute(BodySchema.tables)
+    let held = try database.schemaNames()
+    for text in [tables, ValueIndex.tables, QueueSchema.tables, BodySchema.tables]
+    where !SchemaText.names(in: text).allSatisfy(held.contains) {
+      try database.execute(text)
+    }
+    if !held.contains("value_pending") { try ValueIndex.begin(in: database) }
     // Written only where it differs: to write it anew would be a save of every open.
     if try database.one("PRAGMA user_version", read: { $0.int(0) }) != version {
       try database.execute("PRAGMA user_version = \(version)")
@@ -107,11 +109,9 @@ package enum Schema {
   /// Tables drawn from others that a reader does without.
   static let derived: [Text] = ["item_seen", "item_value", "value_pending"]
 
-  /// The names and texts of the tables this build makes, as `sqlite_master` spells them.
-  static func expected() throws(SQLiteError) -> [(name: Text, sql: Text)] {
-    let scratch = try Database(path: ":memory:", mode: .create)
-    try make(in: scratch)
-    return try shapes(of: scratch)
+  /// The names and texts of the tables this build makes, as `shapes` gives those of a database.
+  static func expected() -> [(name: Text, sql: Text)] {
+    [tables, ValueIndex.tables, QueueSchema.tables, BodySchema.tables].flatMap { SchemaText.tables(in: $0) }
   }
 
   /// The tables of a database with their definitions, comments and spacing aside.
@@ -121,19 +121,6 @@ package enum Schema {
       SELECT name, sql FROM sqlite_master
       WHERE type = 'table' AND sql IS NOT NULL AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'item\\_text\\_%' ESCAPE '\\'
       """
-    ) { row throws(SQLiteError) in (row.text(0), squeezed(row.text(1))) }
-  }
-
-  private static func squeezed(_ sql: Text) -> Text {
-    var out: [UInt8] = []
-    for line in sql.bytes.split(separator: 0x0A) {
-      var line = line[...]
-      if let comment = line.indices.first(where: { $0 + 1 < line.endIndex && line[$0] == 0x2D && line[$0 + 1] == 0x2D })
-      {
-        line = line[..<comment]
-      }
-      out += line.filter { $0 != 0x20 && $0 != 0x09 && $0 != 0x0D }
-    }
-    return Text(bytes: out)
+    ) { row throws(SQLiteError) in (row.text(0), SchemaText.squeezed(row.text(1))) }
   }
 }

@@ -17,6 +17,8 @@ package final class Store {
   var keptMark: Int?
   /// Whether the row taken in last was new here: a fill brings many such after another, a refill none.
   var expectsNew = true
+  /// What a writer keeps of its reads; nil for a reader.
+  var reads: KeptReads?
   /// What the store had when a reader last indexed it in memory.
   var readerIndexVersion: Int?
 
@@ -45,17 +47,31 @@ package final class Store {
 
   /// A record of the copy.
   package func text(_ key: Meta) throws(MarfaError) -> Text? {
-    try read { try database.one("SELECT value FROM meta WHERE key = ?", key.rawValue) { $0.optionalText(0) } ?? nil }
+    checkReads()
+    if let kept = reads?.texts[key] { return kept }
+    let value = try read {
+      try database.one("SELECT value FROM meta WHERE key = ?", key.rawValue) { $0.optionalText(0) } ?? nil
+    }
+    reads?.texts[key] = .some(value)
+    return value
   }
 
   /// A counter of the copy.
   package func int(_ key: Meta) throws(MarfaError) -> Int? {
-    try read { try database.one("SELECT value FROM meta WHERE key = ?", key.rawValue) { $0.optionalInt(0) } ?? nil }
+    checkReads()
+    if let kept = reads?.ints[key] { return kept }
+    let value = try read {
+      try database.one("SELECT value FROM meta WHERE key = ?", key.rawValue) { $0.optionalInt(0) } ?? nil
+    }
+    reads?.ints[key] = .some(value)
+    return value
   }
 
   /// Sets a record; nil takes it away.
   package func set(_ key: Meta, _ value: (any SQLiteValue)?) throws(MarfaError) {
     if key == .fillMark { keptMark = nil }
+    reads?.texts[key] = nil
+    reads?.ints[key] = nil
     try read {
       if let value {
         try database.run("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", key.rawValue, value)

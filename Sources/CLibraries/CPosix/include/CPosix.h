@@ -46,7 +46,8 @@ int marfa_boottime_timer(uint64_t nanoseconds);
 /// Fills memory with random bytes of the kernel. Returns 0 or errno.
 int marfa_random(void *bytes, size_t count);
 /// Asks for a read lease and gives it back. Returns 0 (nobody writes), EAGAIN (a writer), or another errno.
-int marfa_probe_writer(int descriptor);
+/// `again`: not 0 where this descriptor was asked about before.
+int marfa_probe_writer(int descriptor, int again);
 
 /// Flags Swift cannot see without _GNU_SOURCE.
 extern const int marfa_o_path;
