@@ -17,8 +17,6 @@ extension FolderEngine {
     var counted: Set<EntityID> = []
     // A copy that changes under a pull makes it read again and start over, three attempts in all (F81).
     for _ in 1...3 {
-      // Another connection may have written since: nothing kept of its rows counts.
-      copy.store.forgetReads()
       let facts = try facts()
       try requireAnswers(facts)
       let pass = try PullPass(self, facts, root: root, isWatch: isWatch)

@@ -38,8 +38,7 @@ extension Store {
 
   /// The item the copy shows; nil where it holds none. A row in the bin is given too.
   package func item(_ id: EntityID) throws(MarfaError) -> Item? {
-    checkReads()
-    if let kept = reads?.item(id) { return kept }
+    if let kept = reads?.item(id), readsStand() { return kept }
     var size = 0
     let item = try read {
       try database.rows1(Store.itemByID, [id]) { row in

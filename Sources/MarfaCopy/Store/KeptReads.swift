@@ -1,7 +1,7 @@
 import MarfaBase
 
-/// What a writer keeps of what it read or wrote last. It alone writes its store, so that stands until it writes again or
-/// takes a transaction back; a reader keeps nothing.
+/// What a writer keeps of what it read or wrote last; a reader keeps nothing. It stands until the writer writes again or
+/// takes a transaction back, or another connection writes (F81), which is asked before each use, within one transaction once.
 ///
 /// The steps over one note ask for its row many times, one after another: a few rows are enough, and none that is large.
 struct KeptReads {
@@ -12,12 +12,19 @@ struct KeptReads {
 
   /// How often the database had taken something back when this began to be kept.
   let rollbacks: Int
+  /// SQLite's count of other connections' writes then.
+  let version: Int?
+  /// The transaction within which it was found to stand.
+  var transaction: Int?
   var texts: [Store.Meta: Text?] = [:]
   var ints: [Store.Meta: Int?] = [:]
   private var items: [(id: EntityID, item: Item?)] = []
   private var next = 0
 
-  init(rollbacks: Int) { self.rollbacks = rollbacks }
+  init(rollbacks: Int, version: Int?) {
+    self.rollbacks = rollbacks
+    self.version = version
+  }
 
   /// The row as it is shown, or that there is none; nil where it is not kept.
   func item(_ id: EntityID) -> Item?? {
@@ -66,27 +73,36 @@ package struct ItemHead: Sendable {
 
 extension Store {
   /// From now on what is read is kept: for a writer.
-  func keepReads() { reads = KeptReads(rollbacks: database.rollbacks) }
+  func keepReads() { reads = KeptReads(rollbacks: database.rollbacks, version: othersWrites()) }
 
   /// Forgets what was kept: somebody else may have written.
-  package func forgetReads() {
-    guard reads != nil else { return }
-    reads = KeptReads(rollbacks: database.rollbacks)
-  }
+  package func forgetReads() { if reads != nil { keepReads() } }
 
-  /// Forgets what was kept where something was taken back since.
-  func checkReads() { if let reads, reads.rollbacks != database.rollbacks { forgetReads() } }
+  private func othersWrites() -> Int? { (try? database.one("PRAGMA data_version") { $0.int(0) }) ?? nil }
+
+  /// Whether what was kept stands; where it does not it is forgotten.
+  func readsStand() -> Bool {
+    guard let kept = reads else { return false }
+    if kept.rollbacks == database.rollbacks {
+      let isInTransaction = database.isInTransaction
+      if isInTransaction, kept.transaction == transactions { return true }
+      if let version = othersWrites(), version == kept.version {
+        if isInTransaction { reads?.transaction = transactions }
+        return true
+      }
+    }
+    keepReads()
+    return false
+  }
 
   /// Keeps a row as it is shown now.
   func keep(_ item: Item?, _ id: EntityID, size: Int) {
-    checkReads()
     if size > KeptReads.largest { reads?.forget(id) } else { reads?.keep(item, id) }
   }
 
   /// What a row is, as the copy shows it; nil where it holds none.
   package func head(_ id: EntityID) throws(MarfaError) -> ItemHead? {
-    checkReads()
-    if let kept = reads?.item(id) { return kept.map(ItemHead.init) }
+    if let kept = reads?.item(id), readsStand() { return kept.map(ItemHead.init) }
     return try read {
       try database.one("SELECT type, tier, state FROM item WHERE id = ?", id) {
         ItemHead(id: id, type: $0.text(0), tier: $0.optionalText(1), state: $0.text(2))
@@ -117,5 +133,8 @@ extension WorkingCopy {
   }
 
   /// Runs reads that belong together; nothing is written and nobody asked.
-  package func reading<Value>(_ work: () throws -> Value) throws -> Value { try database.reading(work) }
+  package func reading<Value>(_ work: () throws -> Value) throws -> Value {
+    store.countTransaction()
+    return try database.reading(work)
+  }
 }

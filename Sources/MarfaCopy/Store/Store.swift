@@ -19,6 +19,8 @@ package final class Store {
   var expectsNew = true
   /// What a writer keeps of its reads; nil for a reader.
   var reads: KeptReads?
+  /// How many transactions were begun.
+  private(set) var transactions = 0
   /// What the store had when a reader last indexed it in memory.
   var readerIndexVersion: Int?
 
@@ -28,6 +30,7 @@ package final class Store {
   /// `storage_full`.
   @discardableResult
   package func transaction<Value>(_ work: () throws -> Value) throws(MarfaError) -> Value {
+    countTransaction()
     do { return try database.transaction(work) } catch {
       // What was rolled back may have been kept in memory.
       kept = nil
@@ -36,6 +39,9 @@ package final class Store {
       throw MarfaError(any: error)
     }
   }
+
+  /// Counts one that begins now, where none is open.
+  func countTransaction() { if !database.isInTransaction { transactions += 1 } }
 
   /// Runs `work` with SQLite's failures in our classes.
   @discardableResult
@@ -47,8 +53,7 @@ package final class Store {
 
   /// A record of the copy.
   package func text(_ key: Meta) throws(MarfaError) -> Text? {
-    checkReads()
-    if let kept = reads?.texts[key] { return kept }
+    if let kept = reads?.texts[key], readsStand() { return kept }
     let value = try read {
       try database.one("SELECT value FROM meta WHERE key = ?", key.rawValue) { $0.optionalText(0) } ?? nil
     }
@@ -58,8 +63,7 @@ package final class Store {
 
   /// A counter of the copy.
   package func int(_ key: Meta) throws(MarfaError) -> Int? {
-    checkReads()
-    if let kept = reads?.ints[key] { return kept }
+    if let kept = reads?.ints[key], readsStand() { return kept }
     let value = try read {
       try database.one("SELECT value FROM meta WHERE key = ?", key.rawValue) { $0.optionalInt(0) } ?? nil
     }
