@@ -81,7 +81,9 @@ enum FolderFigures {
   ) throws {
     let second = scratch.at("second")
     if Command.isInstalled("rclone") {
-      let words = ["rclone", "bisync", root, second, "--exclude", ".marfa/**", "--workdir", scratch.at("rclone")]
+      let words = [
+        "rclone", "--quiet", "bisync", root, second, "--exclude", ".marfa/**", "--workdir", scratch.at("rclone"),
+      ]
       _ = try Command.run(["mkdir", "-p", second])
       _ = try Command.run(words + ["--resync"])
       let found = try Command.compare(options.runs, sync, { try Command.run(words) })
@@ -92,8 +94,8 @@ enum FolderFigures {
     if Command.isInstalled("unison") {
       // Its own records lie with the rest, not in the home of whoever measures.
       let words = [
-        "env", "UNISON=\(scratch.at("unison"))", "unison", root, scratch.at("third"), "-batch", "-auto", "-ignore",
-        "Name .marfa",
+        "env", "UNISON=\(scratch.at("unison"))", "unison", root, scratch.at("third"), "-batch", "-auto", "-silent",
+        "-ignore", "Name .marfa",
       ]
       _ = try Command.run(words)
       let looking = try Command.compare(options.runs, pass, { try Command.run(words) })
