@@ -144,6 +144,7 @@ extension Store {
         item.occurredAt, item.createdAt, item.updatedAt, text.properties, text.tags, text.extensions, item.isListed,
         mark, titleKey)
       guard made == 1 else { return false }
+      keep(item, item.id, size: text.properties.bytes.count)
       changes += 1
       try database.run("INSERT OR IGNORE INTO text_pending (row) VALUES (?)", database.lastInsertedRow)
       try database.run("DELETE FROM purged WHERE item = ?", item.id)
