@@ -74,9 +74,11 @@ extension WorkingCopy {
   }
 
   /// Every page of a certified listing, each handed on; a cursor met twice ends the copy (D7.4).
-  /// - Parameter first: the cursor to begin from; nil is the first page.
+  /// - Parameters:
+  ///   - first: the cursor to begin from; nil is the first page.
+  ///   - looksAhead: whether each page is asked for while the one before is handed on: for a reader that takes them all.
   func walk(
-    _ path: String, query: [(String, Text)], view: Text, from first: Text? = nil,
+    _ path: String, query: [(String, Text)], view: Text, from first: Text? = nil, looksAhead: Bool = false,
     page: ([JSON], _ next: Text?) throws(MarfaError) -> Void
   ) throws(MarfaError) {
     var cursor = first
@@ -89,7 +91,7 @@ extension WorkingCopy {
         throw try invalidProof("the listing \(path) repeats a page")
       }
       // The server makes the next page while this one is taken in.
-      ahead = next.flatMap { server.begin(path, query: query + [("cursor", $0)], view: view) }
+      ahead = (looksAhead ? next : nil).flatMap { server.begin(path, query: query + [("cursor", $0)], view: view) }
       try page(rows, next)
       guard let next else { return }
       cursor = next

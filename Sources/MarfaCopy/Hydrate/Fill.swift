@@ -275,7 +275,8 @@ extension WorkingCopy {
         ? Slice.listing(of: types[state.listing], tier: slice.tier)
         : [("edge_type", slice.edgeTypes[state.listing - types.count]), ("limit", "200")]
       do throws(MarfaError) {
-        try walk(path, query: query, view: view, from: state.page) { (rows, next) throws(MarfaError) in
+        try walk(path, query: query, view: view, from: state.page, looksAhead: true) {
+          (rows, next) throws(MarfaError) in
           let taken = isItems ? try readRows(rows, view: view) : ([], try pageEdges(rows), 0)
           var after = state
           pages += 1 + taken.2
