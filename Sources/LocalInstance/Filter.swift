@@ -1,7 +1,7 @@
 import MarfaBase
 
 /// A filter expression (SF11 to SF14): conditions joined by one word.
-package struct Filter {
+struct Filter {
   enum Operator: String {
     case eq, neq, gt, gte, lt, lte, contains, starts_with, exists, not_exists
 
@@ -64,7 +64,7 @@ package struct Filter {
   init() {}
 
   /// - Throws: `Refusal`, `400 validation_error` at the path `filter`.
-  package init(parsing text: Text) throws {
+  init(parsing text: Text) throws {
     func refuse(_ message: String) -> Refusal { Refusal.invalid("filter", message) }
     if trimmed(text.bytes).isEmpty { throw refuse("Filter expression cannot be empty") }
     if text.utf16Count > 2048 {
@@ -173,6 +173,9 @@ extension Filter.Condition {
     }
   }
 }
+
+/// Whether an instance takes a text as a filter.
+package func takesFilter(_ text: Text) -> Bool { (try? Filter(parsing: text)) != nil }
 
 /// The tokens of a filter (SF12).
 private struct FilterReader {

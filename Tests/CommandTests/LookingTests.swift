@@ -52,6 +52,54 @@ import TestSupport
     #expect(try await program.run(["log", notes]).outText.split(separator: "\n").count == 20)
   }
 
+  @Test("N6.3 a watch's passes that did something are in the log, and those that found nothing are not")
+  func watchLog() async throws {
+    _ = try await folder(["One.md": "# One\n"])
+    let watch = try program.start(["--json", "watch", notes])
+    func events() -> [JSON] { watch.out.split(separator: 0x0A).compactMap { try? JSON(parsing: Array($0)) } }
+    try await watch.wait("watching", within: .seconds(120)) { _ in events().contains { $0["event"] == "watching" } }
+    try scratch.write("Notes/Two.md", "# Two\n")
+    try await watch.wait("the file sent", within: .seconds(120)) { _ in
+      events().contains { ($0["drain"]?["answered"]?.int ?? 0) > 0 }
+    }
+    watch.signal(SIGTERM)
+    #expect(try await watch.end().status == 0)
+    let passes = try await program.run(["--json", "log", notes, "-n", "100"]).jsonLines
+    let watched = passes.filter { $0["pass"] == "watch" }
+    #expect(watched.contains { ($0["sent"]?.int ?? 0) > 0 }, "\(passes.map(\.compact))")
+    #expect(
+      watched.allSatisfy { pass in
+        ["sent", "written", "removed", "held", "refused"].contains { (pass[Text($0)]?.int ?? 0) > 0 }
+          || !(pass["error"]?.isNull ?? true)
+      })
+  }
+
+  @Test("N6.4 doctor takes several directories, tells each one's storage, and what a key lacks there")
+  func doctorOfSeveral() async throws {
+    _ = try await folder(["One.md": "# One\n"])
+    let other = scratch.at("Other")
+    _ = try await json(["add", other, "--create", "Other", "--search", #"{"types":["core.note"]}"#, "--yes"])
+    let ran = try await program.run(["--json", "doctor", notes, other])
+    let checks = ran.json?["checks"]?.array ?? []
+    for dir in [notes, other] {
+      for check in ["storage", "store", "permissions"] {
+        #expect(
+          checks.contains { $0["dir"]?.text?.string == dir && $0["check"]?.text?.string == check }, "\(check) of \(dir)"
+        )
+      }
+    }
+    let key = try await json([
+      "instance", "key", "create", "--data", scratch.at("data"), "--permission", "*=read", "--permission",
+      "edge.*=read",
+    ])
+    var weak = program
+    weak.environment["MARFA_API_KEY"] = key["key"]?.text?.string ?? ""
+    let told = try await weak.run(["--json", "doctor", notes])
+    let found = (told.json?["checks"]?.array ?? []).first { $0["check"] == "permissions" }
+    #expect(
+      found?["result"] == "warning" && found?["message"]?.text?.string.contains("in-folder") == true, "\(told.outText)")
+  }
+
   @Test("N-S24 conflicts lists both files; keep mine leaves one live note with my text and the copy in the bin")
   func conflicts() async throws {
     _ = try await folder(["Plan.md": "# Plan\n\nfirst\n"])

@@ -90,12 +90,12 @@ extension Target {
   ) { bytes, _ throws(Finding) in
     let text = Text(bytes: bytes)
     guard text.isValidUTF8 else { return .refused }
-    let served = (try? LocalInstance.Filter(parsing: text)) != nil
-    let copied = try? MarfaCopy.Filter(text)
+    let served = takesFilter(text)
+    let copied = try? Filter(text)
     try hold(served == (copied != nil), served ? "the copy refuses it" : "the instance refuses it", bytes)
     guard let copied else { return .refused }
     if let spelled = try? copied.encoded() {
-      try hold((try? MarfaCopy.Filter(spelled)) == copied, "spelled out it is another: \(spelled)", bytes)
+      try hold((try? Filter(spelled)) == copied, "spelled out it is another: \(spelled)", bytes)
     }
     return .read
   }

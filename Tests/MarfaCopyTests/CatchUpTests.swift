@@ -55,6 +55,35 @@ import TestSupport
     #expect(bench.transport.requests.contains { $0.hasPrefix("GET /items/\(entering)?include=edges") })
   }
 
+  @Test("D14.12 a row held since it lay in the bin has its edges once it is restored")
+  func restored() throws {
+    let bench = try CopyBench()
+    let target = try bench.note("Target")
+    let binned = try bench.note("Binned")
+    let edge = try bench.edge("references", binned, target)
+    try bench.fill()
+    try bench.copy.pin(binned, owner: "test")
+    try bench.ask("DELETE", "/items/\(binned)?version=1")
+    try bench.fill()
+    #expect(try bench.copy.rowState(binned) == .trashed)
+    try bench.ask("POST", "/items/\(binned)/restore")
+    try bench.copy.catchUp()
+    #expect(try bench.copy.edges(from: binned).map(\.id) == [edge])
+  }
+
+  @Test("D7.2 a row that comes into the copy by the read after an own write comes with its edges")
+  func enteredByRead() throws {
+    let bench = try CopyBench()
+    let target = try bench.note("Target")
+    let moved = try bench.note("Moved", tier: "feed")
+    let edge = try bench.edge("references", moved, target)
+    try bench.fill()
+    try bench.ask("PATCH", "/items/\(moved)", ["version": 1, "tier": "library"])
+    #expect(try bench.copy.freshRead(item: moved)?.tier == "library")
+    try bench.copy.catchUp()
+    #expect(try bench.copy.edges(from: moved).map(\.id) == [edge])
+  }
+
   @Test("D14.4 a purge takes the row, its edges at either end and its pin")
   func purge() throws {
     let bench = try CopyBench()

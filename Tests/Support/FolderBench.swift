@@ -13,12 +13,16 @@ package final class FolderBench {
 
   package let clock = ManualClock()
   package let instance: Instance
+  /// The instance's own store.
+  package let database: Database
   package let transport: InstanceTransport
   package private(set) var machines = 0
 
   package init(seed: UInt64 = 7) throws {
+    let database = try Database(path: ":memory:", mode: .create)
+    self.database = database
     let instance = try Instance(
-      database: try Database(path: ":memory:", mode: .create), blobs: MemoryBlobs(), clock: clock,
+      database: database, blobs: MemoryBlobs(), clock: clock,
       ids: SeededIds(clock: clock, seed: seed), ownerKey: FolderBench.key)
     self.instance = instance
     transport = InstanceTransport { instance.handle($0) }

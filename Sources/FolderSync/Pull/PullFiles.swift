@@ -141,7 +141,7 @@ extension PullPass {
       switch try render(row, form, existing: nil) {
       case .failure(let failure): return tell(place.path, .unwritten, failure.reason, row.id)
       case .success(let bytes):
-        if form == .markdown { binding.edges = try shownEdges(in: row, bytes, reviving) }
+        if form == .markdown { try show(edgesOf: row, bytes, in: &binding, before: reviving) }
         if let standing = disk.standing(at: place.path), standing != over?.path {
           return try adopt(row, binding, standing, ContentHash(of: bytes), form, isLast: isLast)
         }
@@ -246,7 +246,7 @@ extension PullPass {
     var next = binding
     next.path = path
     agree(&next, row, binding.form)
-    next.edges = try shownEdges(in: row, rendered, binding)
+    try show(edgesOf: row, rendered, in: &next, before: binding)
     if waiting {
       // A line written over the file's own waiting edit is spent once that lands; over another's write, at once (F23.10,
       // F23.12).

@@ -229,10 +229,11 @@ extension PullPass {
     return names
   }
 
-  /// The edges a file shows once a pull wrote it: what its lines, links and embeds name that the copy holds.
-  func shownEdges(in row: Item, _ bytes: [UInt8], _ binding: Binding?) throws -> [ShownEdge] {
+  /// Notes the edges a file shows once a pull wrote it: what its lines, links and embeds name that the copy holds. An embed
+  /// nothing answers to yet is looked for by each scan to come: its file may be put here any time (F12.26).
+  func show(edgesOf row: Item, _ bytes: [UInt8], in next: inout Binding, before binding: Binding?) throws {
     guard let document = Document.read(bytes, kind: .markdown, edges: facts.vocabulary).document else {
-      return binding?.edges ?? []
+      return next.edges = binding?.edges ?? []
     }
     let edges = try folder.copy.edges(from: row.id) + folder.copy.edges(to: row.id)
     let resolver = linkResolver
@@ -269,6 +270,7 @@ extension PullPass {
     }
     for embed in references.embeds {
       let named = Set(try named(by: embed, among: attached.map(\.source), in: path))
+      if named.isEmpty, !EmbedFiles.names(of: embed).isEmpty { next.edgesOwed = true }
       for edge in attached where named.contains(edge.source) && !shown.contains(where: { $0.edge == edge.id }) {
         shown.append(
           ShownEdge(edge: edge.id, type: edge.type, other: edge.source, place: .embed, embed: embed.typed))
@@ -285,7 +287,7 @@ extension PullPass {
         shown.append(kept)
       }
     }
-    return shown
+    next.edges = shown
   }
 
   // MARK: Embeds (F12.33 to F12.38)

@@ -96,7 +96,12 @@ package func decideEdges(
       continue
     }
     let wanted = Set(entry.others.map(\.item))
-    let goes = shownHere.filter { shown in !wanted.contains(shown.other) && heldHere.contains { $0.id == shown.edge } }
+    // An edge that names a stated item is none to remove, whatever item the file showed it with: its move was refused
+    // (F11.30), or another device moved it there.
+    let goes = shownHere.filter { shown in
+      !wanted.contains(shown.other)
+        && heldHere.contains { $0.id == shown.edge && !wanted.contains($0.other(than: item)) }
+    }
     let comes = entry.others.filter { heldByOther[$0.item] == nil }
     if entry.holdsOne, let new = comes.first, let there = heldHere.first {
       guard goes.contains(where: { $0.edge == there.id }) else {

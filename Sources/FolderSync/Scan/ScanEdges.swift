@@ -142,6 +142,12 @@ extension ScanPass {
         try folder.store.link(FolderWrite(id: queued.id, item: item, role: .edge, detail: edge.text))
       }
     } catch let error as MarfaError where error.isLocalRefusal {
+      if case .move(let edge, _, _, _, _, _) = change, let there = try folder.copy.edge(edge),
+        let place = binding.edges.firstIndex(where: { $0.edge == edge })
+      {
+        // The edge stands where it was, and the record names it there (F11.30).
+        binding.edges[place].other = there.other(than: item)
+      }
       binding.hold = Hold(.edges, error.refusalReason)
       report.flagged.append(FlaggedFile(binding.path, .edges, error.refusalReason))
     }

@@ -275,10 +275,10 @@ final class ScanPass {
   /// Whether a file that a document embeds is no more where it was: its embed is read again (F12.31, F12.37).
   private func embedsMoved(_ binding: Binding) -> Bool {
     binding.edges.contains { edge in
-      guard edge.place == .embed, let embedded = bindings[edge.other], embedded.missingSince == nil else {
-        return false
-      }
-      return !foundPaths.contains(embedded.path)
+      guard edge.place == .embed else { return false }
+      // Its file went, as with an item trashed elsewhere: it may have been put here again.
+      guard let embedded = bindings[edge.other] else { return true }
+      return embedded.missingSince == nil && !foundPaths.contains(embedded.path)
     }
   }
 

@@ -181,7 +181,7 @@ package struct Folders {
     defer { hold.release() }
     let folder = try open(root, role: .writer)
     defer { folder.countChanges() }
-    return try logged(folder, command, work)
+    return try folder.logged(command) { try work(folder) }
   }
 
   /// Asks for a folder (H2).
@@ -214,33 +214,6 @@ package struct Folders {
     }
     let id = (try? open(root, role: .reader).copy.storeID()) ?? nil
     return LockFallback(uid: uid, name: id.map { PathBytes($0) } ?? PathBytes(ContentHash(of: root.bytes).hex))
-  }
-
-  /// Keeps one line of a pass in the store (N6.3).
-  private func logged<Value>(
-    _ folder: FolderEngine, _ command: Text, _ work: (FolderEngine) throws -> Value
-  ) throws -> Value {
-    let began = context.clock.now
-    func keep(_ value: Any?, _ error: String?) {
-      let push = (value as? PushResult).flatMap { if case .pushed(let push) = $0 { push } else { nil } }
-      let scan = push?.scan ?? value as? FolderScan
-      let pull = push?.pull ?? value as? FolderPull
-      guard scan != nil || pull != nil || error != nil else { return }
-      try? folder.store.log(
-        LoggedPass(
-          at: began, took: Int(context.clock.now.milliseconds - began.milliseconds), pass: command.string,
-          sent: push?.drain.drain.answered ?? 0, written: (pull?.written ?? 0) + (pull?.rewritten ?? 0),
-          removed: pull?.removed ?? 0, held: (scan?.flagged.count ?? 0) + (pull?.flagged.count ?? 0),
-          refused: push?.drain.drain.verdicts.filter { $0.verdict == .refused }.count ?? 0, error: error))
-    }
-    do {
-      let value = try work(folder)
-      keep(value, nil)
-      return value
-    } catch {
-      keep(nil, MarfaError(any: error).code.rawValue)
-      throw error
-    }
   }
 
   /// Narrows what was left wider (X7.3): the state directory is its owner's alone, and the store with it.

@@ -71,7 +71,8 @@ extension FolderEngine {
   }
 
   /// The push itself, the first sync confirmed.
-  package func sync(quick: Bool = false, isWatch: Bool = false) throws -> FolderPush {
+  /// - Parameter catchesUpFirst: whether what the server changed is taken before the files are looked at (H14).
+  package func sync(quick: Bool = false, isWatch: Bool = false, catchesUpFirst: Bool = false) throws -> FolderPush {
     var push = FolderPush()
     if let reason = rootGone() {
       push.scan.rootGone = reason
@@ -102,7 +103,7 @@ extension FolderEngine {
     do {
       if let quiet, let scan = try quietScan(quiet, quick: quick) {
         push.scan = scan
-      } else if try store.fact(.mirrored) != nil {
+      } else if try catchesUpFirst || store.fact(.mirrored) != nil {
         throw CatchUpFirst()
       } else {
         push.scan = try scan(quick: quick, asksServer: true, isWatch: isWatch, mayCatchUp: true)
@@ -110,13 +111,18 @@ extension FolderEngine {
     } catch let first as CatchUpFirst {
       if first.isNamed {
         if try store.fact(.mirrored) != "named" { try store.set(.mirrored, "named") }
-      } else if try store.fact(.mirrored) == nil {
+      } else if try !catchesUpFirst && store.fact(.mirrored) == nil {
         try store.set(.mirrored, "seen")
       }
       // Out of reach of the server the id is none, and the version unknown (F16.1, F23.4).
-      do throws(MarfaError) { push.catchUp = try catchUp() } catch { if !error.isMetByWaiting { throw error } }
+      var unheard: MarfaError?
+      do throws(MarfaError) { push.catchUp = try catchUp() } catch {
+        if !error.isMetByWaiting { throw error }
+        unheard = error
+      }
+      // What broke the filling off is what the person is told; the next push fills first (F40.5).
       guard try holds(try facts().slice) else {
-        throw MarfaError(.hydrationIncomplete, "the copy is not filled")
+        throw unheard ?? MarfaError(.hydrationIncomplete, "the copy is not filled")
       }
       push.scan = try scan(quick: quick, asksServer: true, isWatch: isWatch)
     }

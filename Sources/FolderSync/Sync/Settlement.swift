@@ -193,7 +193,7 @@ final class Settlement: DrainObserver {
           binding.edges[place].other = there.other(than: mine.item)
         }
         let isDefault = mine.detail == "default"
-        let meaning = isDefault ? nil : write.edgeMeaning
+        let meaning = isDefault ? nil : write.edgeMeaning ?? there.flatMap(write.meaning(movedFrom:))
         // The same edge refused again is one refusal, whatever id it was tried under.
         if meaning != nil { binding.refusals.removeAll { $0.meaning == meaning } }
         binding.refusals.append(
@@ -262,6 +262,17 @@ extension QueuedWrite {
       let target = body["target_id"]?.text.flatMap({ EntityID($0) })
     else { return nil }
     return FileRefusal.edgeMeaning(type, from: source, to: target)
+  }
+}
+
+extension QueuedWrite {
+  /// What a move of an edge asked for; nil for any other write.
+  fileprivate func meaning(movedFrom edge: Edge) -> ContentHash? {
+    guard kind == .updateEdge, let body else { return nil }
+    let source = body["source_id"]?.text.flatMap { EntityID($0) }
+    let target = body["target_id"]?.text.flatMap { EntityID($0) }
+    guard source != nil || target != nil else { return nil }
+    return FileRefusal.edgeMeaning(edge.type, from: source ?? edge.source, to: target ?? edge.target)
   }
 }
 

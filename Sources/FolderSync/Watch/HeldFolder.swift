@@ -7,11 +7,17 @@ final class HeldFolder: WatchedFolder {
   private let claim: WriterClaim
   private let memory: WatchMemory
   private let stand: (StreamPlace?) -> Void
+  /// Whether the watch worked the folder before, and others did since: what they and the server changed is caught up with
+  /// before anything is sent (H14, X13.6).
+  private var isReturn: Bool
+  /// The pass its log was last told of.
+  private var logged: LoggedPass?
 
   init(engine: FolderEngine, claim: WriterClaim, memory: WatchMemory, stand: @escaping (StreamPlace?) -> Void) {
     self.engine = engine
     self.claim = claim
     self.memory = memory
+    isReturn = memory.hasWorked
     self.stand = stand
   }
 
@@ -30,7 +36,12 @@ final class HeldFolder: WatchedFolder {
     memory.beginPass(changes, trusted: trusted)
     defer { engine.countChanges() }
     do {
-      let push = try engine.sync(quick: !reading, isWatch: true)
+      let push: FolderPush
+      let returns = isReturn
+      (push, logged) = try engine.logged(after: logged) {
+        try engine.sync(quick: !reading, isWatch: true, catchesUpFirst: returns)
+      }
+      isReturn = false
       if push.scan.rootGone != nil {
         outcome.rootGone = (push.settings.json, push.scan.json)
         return outcome
@@ -69,9 +80,13 @@ final class HeldFolder: WatchedFolder {
     case .streamIncomplete where error.reason == "local_copy_changed": outcome.copyChanging = error.message
     case .unauthorized, .signedOut:
       // Why the drain stopped is said before the watch ends (F52.5).
-      guard let push = engine.begun, push.drain.drain.stopped != nil, let pass = try? told(push, reading, engine) else {
-        throw Self.explained(error)
+      var push = engine.begun ?? FolderPush()
+      if push.drain.drain.stopped == nil {
+        // A read met the refusal before anything was sent.
+        let waiting = (try? engine.copy.queue.unansweredCount()) ?? 0
+        push.drain.drain.stopped = "credential refused by the server: nothing sent, \(waiting) queued write(s) wait"
       }
+      guard let pass = try? told(push, reading, engine) else { throw Self.explained(error) }
       outcome.pass = pass
       outcome.ends = Self.explained(error)
     case .redirect, .contractMismatch:

@@ -21,6 +21,8 @@ package final class WatchMemory {
   private var keyRead: (at: UInt64, key: CallingKey?)?
   private var isTrusted = true
   private var passes = 0
+  /// Whether a pass was made already.
+  var hasWorked: Bool { passes > 0 }
   private var reminders: [UInt64] = []
 
   /// Graces that began before are begun again: the machine slept, or its clock was set (P5.1).

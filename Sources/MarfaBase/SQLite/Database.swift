@@ -1,4 +1,5 @@
 import CSQLite
+import Glibc
 
 /// A failed call of SQLite.
 public struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
@@ -95,10 +96,10 @@ public final class Database {
   }
 
   /// Opens a look again where its file is no longer as it was opened, between two reads.
-  private func renewLook() throws(SQLiteError) {
-    guard let held = look, !held.isStill, !isInTransaction, !statements.values.contains(where: \.isStepping) else {
-      return
-    }
+  private func renewLook(always: Bool = false) throws(SQLiteError) {
+    guard let held = look, always || !held.isStill, !isInTransaction,
+      !statements.values.contains(where: \.isStepping)
+    else { return }
     let look = held.again
     let opened = try look.open()
     statements.removeAll()
@@ -113,11 +114,27 @@ public final class Database {
   private func standing<Value>(_ read: () throws(SQLiteError) -> Value) throws(SQLiteError) -> Value {
     guard look != nil else { return try read() }
     for _ in 0..<20 {
-      let result = Result { () throws(SQLiteError) in try read() }
+      let result = Result { () throws(SQLiteError) in try awaited(read) }
       if look?.isStill ?? true { return try result.get() }
       if isInTransaction { break }
     }
     throw SQLiteError(code: SQLITE_BUSY, message: "the store kept changing while it was read", statement: nil)
+  }
+
+  /// A look met while another process opens or closes the file, whose log comes or goes in that moment, is taken again
+  /// for a while: two seconds.
+  private func awaited<Value>(_ read: () throws(SQLiteError) -> Value) throws(SQLiteError) -> Value {
+    var turns = 0
+    while true {
+      do throws(SQLiteError) { return try read() } catch {
+        turns += 1
+        guard turns < 200, error.isBusy || error.primaryCode == SQLITE_CANTOPEN, !isInTransaction,
+          !statements.values.contains(where: \.isStepping)
+        else { throw error }
+        usleep(10_000)
+        try? renewLook(always: true)
+      }
+    }
   }
 
   deinit {
@@ -170,10 +187,23 @@ public final class Database {
   public func rows<Failure: Error>(
     _ sql: String, _ values: [(any SQLiteValue)?] = [], each: (Row) throws(Failure) -> Void
   ) throws {
-    let statement = try statement(sql)
-    defer { statement.reset() }
-    try statement.bind(values)
-    while try statement.step() { try each(Row(of: statement)) }
+    func begin() throws(SQLiteError) -> (Statement, Bool) {
+      let begun = try statement(sql)
+      do throws(SQLiteError) {
+        try begun.bind(values)
+        return (begun, try begun.step())
+      } catch {
+        begun.reset()
+        throw error
+      }
+    }
+    // The first row is waited for as a whole read is; those that follow come from the same moment.
+    var (stepped, hasRow) = look == nil ? try begin() : try awaited(begin)
+    defer { stepped.reset() }
+    while hasRow {
+      try each(Row(of: stepped))
+      hasRow = try stepped.step()
+    }
     // The rows are given out: they cannot be read again here.
     if let look, !look.isStill {
       throw SQLiteError(code: SQLITE_BUSY, message: "the store changed while it was read", statement: sql)

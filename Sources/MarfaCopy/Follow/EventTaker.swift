@@ -174,9 +174,14 @@ final class EventTaker {
     } else if !asked.contains(type) {
       out.append(.catalog(type))
     }
-    if name != "item.created", read[id] == nil, data["listed"]?.bool == true,
-      slice.takes(type: type, tier: item["tier"]?.text, in: catalog), try copy.serverItem(id) == nil
-    {
+    guard name != "item.created", read[id] == nil, data["listed"]?.bool == true else { return out }
+    // A row held since it lay in the bin may be held without its edges.
+    let isRestored = name == "item.restored"
+    if slice.takes(type: type, tier: item["tier"]?.text, in: catalog) {
+      var isWanted = isRestored
+      if !isWanted { isWanted = try copy.serverItem(id) == nil }
+      if isWanted { out.append(.row(id)) }
+    } else if isRestored, try copy.isPinned(id) {
       out.append(.row(id))
     }
     return out

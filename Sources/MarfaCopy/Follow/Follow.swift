@@ -27,6 +27,10 @@ extension WorkingCopy {
         if loop.isReopening { continue }
       } catch {
         failure = error
+        // The copy ended; the follow ends with what refused it (EV24.3).
+        if error.code == .copyExpired, error.reason == "credential_ended" {
+          failure = MarfaError(.unauthorized, error.message, server: error.server ?? .init(status: 401))
+        }
         if refills, error.code == .copyExpired, error.reason == "catchup_too_old" {
           do throws(MarfaError) {
             try refill(&loop, onChange)

@@ -25,7 +25,8 @@ extension WorkingCopy {
       try server.request("GET", "/items", query: asked).json()
     }
     var rows: [Item] = []
-    for json in page["data"]?.array ?? [] {
+    guard let data = page["data"]?.array else { throw MarfaError(.decoding, "a page of the bin could not be read") }
+    for json in data {
       guard let item = Item(row: json) else { throw MarfaError(.decoding, "a row of the bin could not be read") }
       rows.append(item)
     }

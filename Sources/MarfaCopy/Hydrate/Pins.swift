@@ -79,7 +79,9 @@ extension WorkingCopy {
     let before = try serverItem(id)
     let answer: Certified
     do throws(MarfaError) {
-      answer = try certified("/items/\(id)", query: [("include", "metadata")], view: certificate.view)
+      // A row that comes into the copy comes with the edges it draws: no event repeats them (D1.4, D7.2).
+      let include: Text = before == nil ? "edges,metadata" : "metadata"
+      answer = try certified("/items/\(id)", query: [("include", include)], view: certificate.view)
     } catch {
       // The one answer that says absence without proof (D54.4).
       guard error.server?.code == "invalid_id" else { throw error }
@@ -88,9 +90,11 @@ extension WorkingCopy {
     switch answer {
     case .found(let json):
       let item = try row(json)
+      let drawn = try before == nil ? edges(of: json, item: id, view: certificate.view).edges : []
       try store.transaction {
         try requireGeneration(generation)
         try store.take(server: item)
+        for edge in drawn { try store.take(server: edge) }
         try releaseIfOutside(id)
       }
       return item

@@ -131,10 +131,13 @@ enum SearchWords {
       let phrase = text.dropFirst().dropLast()
       return hasWord(phrase) ? quoted(phrase) : nil
     }
-    let words = text.split(whereSeparator: \.isWhitespace).filter { hasWord($0) }
+    let typed = text.split(whereSeparator: \.isWhitespace)
+    let words = typed.filter { hasWord($0) }
     guard let last = words.last else { return nil }
     let whole = words.dropLast().map { quoted($0).bytes + [0x20] }.flatMap { $0 }
-    return Text(bytes: whole + quoted(last).bytes + Array(" *".utf8))
+    // Where separators stand last, the word before them is whole (SF22.5).
+    let isPrefix = typed.last.map { hasWord($0) } ?? false
+    return Text(bytes: whole + quoted(last).bytes + (isPrefix ? Array(" *".utf8) : []))
   }
 
   private static func hasWord(_ text: some StringProtocol) -> Bool {

@@ -52,7 +52,10 @@ extension Drain {
           if met { try settleRead(isEdge, id) } else { left.append((isEdge, id)) }
         }
       }
-      order = try readTogether(left)
+      // Of a row made here every edge is made here too, or told by an event to come.
+      let made = Set(
+        writes.lazy.filter { $0.kind == .createItem && !$0.isKeyedCreate }.compactMap { (write) in write.itemID })
+      order = try readTogether(left, made: made)
     }
     for (isEdge, id) in order {
       guard mayGoOn else { return }
@@ -68,7 +71,7 @@ extension Drain {
 
   /// Reads up to a hundred rows a request; those it did not answer are left for a read of their own.
   private func readTogether(
-    _ order: [(isEdge: Bool, id: EntityID)]
+    _ order: [(isEdge: Bool, id: EntityID)], made: Set<EntityID>
   ) throws(MarfaError) -> [(isEdge: Bool, id: EntityID)] {
     let items = order.filter { !$0.isEdge }.map(\.id)
     guard items.count > Drain.fewReads else { return order }
@@ -86,7 +89,7 @@ extension Drain {
       }
       try store.transaction {
         for var item in answered {
-          guard let listed = try isListed(item) else { continue }
+          guard let listed = try isListed(item, made: made) else { continue }
           item.isListed = listed
           _ = try clearRead(false, item.id)
           try store.take(server: item)
@@ -99,12 +102,12 @@ extension Drain {
   }
 
   /// Whether a row answered in bulk, which does not say so itself, is listed. Nil where it takes a read of its own to tell: a
-  /// row that moved, or a new one that the slice may not take.
-  private func isListed(_ item: Item) throws(MarfaError) -> Bool? {
+  /// row that moved, a new one that the slice may not take, or one that comes into the copy with edges of its own.
+  private func isListed(_ item: Item, made: Set<EntityID>) throws(MarfaError) -> Bool? {
     if let held = try store.serverItem(item.id) {
       return held.type == item.type && held.tier == item.tier ? held.isListed : nil
     }
-    guard let slice = try copy.slice(), !item.type.bytes.starts(with: "system.".utf8),
+    guard made.contains(item.id), let slice = try copy.slice(), !item.type.bytes.starts(with: "system.".utf8),
       try slice.takes(type: item.type, tier: item.tier, in: store.catalog())
     else { return nil }
     return true

@@ -12,13 +12,14 @@ func doctorCommand() -> Command {
         "report", .text("FILE"),
         "Also write what a helper would ask for into FILE: no text, name or key of yours. Read it before you send it.")
     ],
-    arguments: [Argument("DIR", optional: true, "A folder's directory.")], run: doctor)
+    arguments: [Argument("DIR", optional: true, repeats: true, "A folder's directory.")], run: doctor)
 }
 
 @Sendable private func doctor(_ invocation: Invocation) throws(MarfaError) -> Int32 {
   let session = Session(invocation)
   var doctor = Doctor(session)
-  let named = invocation.argument(0).map { _ in directory(of: invocation) }
+  let named =
+    invocation.arguments.isEmpty ? nil : invocation.arguments.indices.map { directory(of: invocation, at: $0) }
   doctor.examine(named)
   if let file = invocation.value("report") {
     try DoctorReport(session, named, doctor.findings).write(to: invocation.program.absolute(PathBytes(file)))

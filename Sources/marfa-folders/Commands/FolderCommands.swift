@@ -36,8 +36,8 @@ func folderCommands() -> [Command] {
 }
 
 /// The directory a command names, taken from the working directory.
-func directory(of invocation: Invocation) -> PathBytes {
-  invocation.program.absolute(PathBytes(invocation.argument(0) ?? ""))
+func directory(of invocation: Invocation, at place: Int = 0) -> PathBytes {
+  invocation.program.absolute(PathBytes(invocation.argument(place) ?? ""))
 }
 
 @Sendable private func listFolders(_ invocation: Invocation) throws(MarfaError) -> Int32 {

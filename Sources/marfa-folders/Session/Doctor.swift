@@ -47,10 +47,10 @@ struct Doctor {
     findings.append(Finding(check: check, dir: dir, result: result, message: message, fix: fix))
   }
 
-  /// Looks at the machine, and at one folder or all.
-  mutating func examine(_ directory: PathBytes?) {
+  /// Looks at the machine, and at the folders named or all.
+  mutating func examine(_ named: [PathBytes]?) {
     keyring()
-    let roots = directory.map { [$0] } ?? registry()
+    let roots = named ?? registry()
     var directories = 0
     for root in roots { directories += folder(root) }
     watches(directories)
@@ -175,12 +175,39 @@ struct Doctor {
       guard let id = try? FolderWork.offline(session).reading(root, { $0.folderID }) else { continue }
       do throws(MarfaError) {
         _ = try connection.request("GET", "/items/\(id)")
-        note("permissions", .ok, "the credential reads the folder's settings", dir: root)
+        permissions(work, root)
       } catch {
         note(
           "permissions", .problem, "the folder's settings \(id) cannot be read: \(error.message)",
           fix: "Give the credential system.folder:read, or see that the folder was not deleted", dir: root)
       }
+    }
+  }
+
+  /// What the key may do there: read the settings, write what files become, and say where they sit (F-W4, F19.25). A
+  /// sign-in is no key, and is not asked.
+  private mutating func permissions(_ work: FolderWork, _ root: PathBytes) {
+    let key: JSON
+    do throws(MarfaError) { key = try work.connection().currentKey() } catch {
+      guard error.code == .forbidden else { return note("permissions", .problem, error.message, dir: root) }
+      return note("permissions", .ok, "the credential reads the folder's settings", dir: root)
+    }
+    var lacks: [String] = []
+    if CallingKey(key).grant != "write" { lacks.append("edge.in-folder:write, to say where files sit") }
+    let types = key["type_permissions"]?.object ?? JSONObject()
+    let held = (try? FolderWork.offline(session).reading(root) { try $0.facts().search.types }) ?? []
+    for type in held.isEmpty ? ["core.note"] : held where CallingKey.grant(type, in: types) != "write" {
+      lacks.append("\(type):write, to send files")
+    }
+    if CallingKey.grant("tags", in: key["metadata_permissions"]?.object ?? JSONObject()) != "write" {
+      lacks.append("metadata.tags:write, to send tags")
+    }
+    if lacks.isEmpty {
+      note("permissions", .ok, "the credential reads the folder's settings and may send what its files say", dir: root)
+    } else {
+      note(
+        "permissions", .warning, "the credential lacks \(lacks.joined(separator: "; "))",
+        fix: "Give the key these permissions, or keep another with 'keys keep'", dir: root)
     }
   }
 
@@ -197,6 +224,7 @@ struct Doctor {
       return 0
     }
     writable(root)
+    storage(root)
     store(root)
     holder(root)
     return leftovers(root)
@@ -218,6 +246,16 @@ struct Doctor {
     }
   }
 
+  /// Where the directory is stored, where a person should know of it (ST1).
+  private mutating func storage(_ root: PathBytes) {
+    let look = StorageLook(session.context.files, home: session.program.home, uid: geteuid())
+    guard let found = look(root) else {
+      return note(
+        "storage", .ok, "the directory lies on a disk of this machine, and no other program syncs it", dir: root)
+    }
+    note("storage", .warning, found.warning, dir: root)
+  }
+
   private mutating func store(_ root: PathBytes) {
     let said: String?
     do {
@@ -231,7 +269,7 @@ struct Doctor {
       note(
         "store", .problem, "the folder's store is damaged: \(said ?? "it does not answer")",
         fix:
-          "Keep a copy of \(root)/.marfa, then 'remove' and 'add' the folder: files that carry their ids are known again",
+          "'rebuild' makes it anew from the server and the files, saves what was not sent, and keeps the damaged one beside",
         dir: root)
     }
   }

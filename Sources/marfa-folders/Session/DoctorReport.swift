@@ -10,11 +10,11 @@ struct DoctorReport {
   private let directories: [PathBytes]
   private let findings: [Doctor.Finding]
 
-  /// A report of one folder, or of all.
-  init(_ session: Session, _ directory: PathBytes?, _ findings: [Doctor.Finding]) {
+  /// A report of the folders named, or of all.
+  init(_ session: Session, _ named: [PathBytes]?, _ findings: [Doctor.Finding]) {
     self.session = session
     self.findings = findings
-    directories = directory.map { [$0] } ?? ((try? FolderWork.offline(session).list().map(\.dir)) ?? [])
+    directories = named ?? ((try? FolderWork.offline(session).list().map(\.dir)) ?? [])
   }
 
   /// Writes it, its owner's alone, in place of nothing.

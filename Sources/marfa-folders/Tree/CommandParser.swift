@@ -100,7 +100,7 @@ struct CommandParser {
       if wantsHelp { return }
       throw refused("unknown subcommand '\(word)' after '\(shownPath)'")
     } else {
-      guard arguments.count < command.arguments.count || wantsHelp else {
+      guard arguments.count < command.arguments.count || command.arguments.last?.repeats ?? false || wantsHelp else {
         throw refused("'\(word)' is one argument too many for '\(shownPath)'")
       }
       arguments.append(word)

@@ -73,15 +73,21 @@ struct Argument: Sendable {
   var name: String
   /// Whether it may be left out.
   var optional: Bool
+  /// Whether any number of them may follow; the last argument alone.
+  var repeats: Bool
   /// The words it is one of; empty where it is no such word.
   var words: [String]
   /// What it is.
   var help: String
 
+  /// How usage shows it.
+  var shown: String { (optional ? "[\(name)]" : name) + (repeats ? "..." : "") }
+
   /// An argument.
-  init(_ name: String, optional: Bool = false, words: [String] = [], _ help: String) {
+  init(_ name: String, optional: Bool = false, repeats: Bool = false, words: [String] = [], _ help: String) {
     self.name = name
     self.optional = optional
+    self.repeats = repeats
     self.words = words
     self.help = help
   }

@@ -23,7 +23,7 @@ struct HelpText {
     let command = trail.last ?? root
     var parts = [root.name] + path
     if command.run != nil {
-      for argument in command.arguments { parts.append(argument.optional ? "[\(argument.name)]" : argument.name) }
+      for argument in command.arguments { parts.append(argument.shown) }
       // Many options are told below, not in a line nobody reads.
       let isMany = command.options.count > 4
       for option in command.options where option.required || !isMany {

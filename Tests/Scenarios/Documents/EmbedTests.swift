@@ -46,6 +46,29 @@ struct EmbedTests {
   }
 
   @Test(
+    "F12.26 a picture put beside a note another machine wrote, or put back after it was trashed, goes with the note")
+  func putBesideLater() throws {
+    let (desk, alpha) = try desk("![[pic.png]]\n")
+    _ = try desk.push()
+    #expect(try desk.push().sent.isEmpty && desk.machine.files() == ["Alpha.md"])
+    try desk.machine.write("pic.png", "one")
+    let (push, _) = try desk.push()
+    #expect(push.scan.created == 1 && push.scan.skipped == 0, "\(push.json.compact)")
+    #expect(try attached(desk, alpha) == ["pic.png"])
+    for _ in 0..<2 { #expect(try desk.push().sent.isEmpty) }
+    // Trashed elsewhere its file goes; put back, it is a picture of the note again.
+    try desk.trash(try desk.id("pic.png"))
+    for _ in 0..<2 { _ = try desk.push() }
+    #expect(desk.machine.files() == ["Alpha.md"])
+    try desk.machine.write("pic.png", "two")
+    let (again, _) = try desk.push()
+    #expect(again.scan.skipped == 0 && again.scan.created == 1, "\(again.json.compact)")
+    #expect(try desk.bench.ids("pic.png").count == 1 && attached(desk, alpha).contains("pic.png"))
+    _ = try desk.push()
+    #expect(try desk.push().sent.isEmpty && desk.machine.files() == ["Alpha.md", "pic.png"])
+  }
+
+  @Test(
     "F-S12.5 a link only the server can resolve waits while it is not asked; online the edge is made and goes with it")
   func onlyTheServer() throws {
     let (desk, alpha) = try desk()

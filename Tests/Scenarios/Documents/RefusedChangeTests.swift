@@ -102,4 +102,40 @@ struct RefusedChangeTests {
     let (push, _) = try desk.push()
     #expect(push.pull?.flagged.flags("a.md") == ["refused"], "\(push.json.compact)")
   }
+
+  @Test(
+    "F11.30 a line put back to its first target after a refused move keeps the edge and the line",
+    arguments: [true, false])
+  func movedBack(locally: Bool) throws {
+    let desk = try Desk()
+    for name in ["one", "two"] { try desk.machine.write("\(name).md", "\(name)\n") }
+    try desk.machine.write("mid.md", "---\nchild-of: \"[[one]]\"\n---\nmid\n")
+    if locally { try desk.machine.write("two.md", "---\nchild-of: \"[[mid]]\"\n---\ntwo\n") }
+    for _ in 0..<3 { _ = try desk.push() }
+    let mid = try desk.id("mid")
+    func parents() throws -> [String] {
+      try (desk.bench.ask("GET", "/items/\(mid)/backrefs")["data"]?.array ?? []).map { $0["edge"] ?? $0 }
+        .filter { $0.string("edge_type") == "parent-of" }.compactMap { $0.string("source_id") }
+    }
+    #expect(try parents() == [desk.id("one").description])
+    if !locally {
+      desk.bench.transport.before = { request in
+        guard request.method == "PATCH", request.url.contains("/edges/") else { return nil }
+        return .success(refusal(403, "edge_permission_denied", "no"))
+      }
+    }
+    try desk.machine.edit("mid.md", "[[one]]", "[[two]]")
+    for _ in 0..<2 {
+      let (push, _) = try desk.push()
+      let told = push.scan.flagged + (push.pull?.flagged ?? [])
+      #expect(told.contains { $0.path == "mid.md" && !$0.reason.contains("made elsewhere") }, "\(push.json.compact)")
+      #expect(!told.contains { $0.reason.contains("made elsewhere") }, "\(push.json.compact)")
+    }
+    desk.bench.transport.before = nil
+    try desk.machine.edit("mid.md", "[[two]]", "[[one]]")
+    for _ in 0..<2 { #expect(try desk.push().sent.isEmpty) }
+    #expect(try parents() == [desk.id("one").description])
+    #expect(try desk.machine.lines("mid.md").contains("child-of: \"[[one]]\""))
+    #expect(try desk.machine.standing("mid.md")?.state == .inStep)
+  }
 }

@@ -161,6 +161,24 @@ struct WatchPlaceScenarios {
     #expect(try bench.row(folder.id)["item"]?["properties"]?["title"]?.text == "Papers")
   }
 
+  @Test("H14 what the settings leave out since the folder was handed over is not sent by the pass that takes it back")
+  func ignoredMeanwhile() throws {
+    let bench = try FolderBench()
+    let folder = try filled(bench, ["One.md"])
+    let watch = ScriptedWatch(folder)
+    watch.borrow(at: 15) {
+      let row = try bench.row(folder.id)["item"] ?? .null
+      try bench.ask("PATCH", "/folders/\(folder.id)", ["version": row["version"] ?? .null, "ignore": ["ig/"]])
+      try folder.disk.makeDirectory(folder.path("ig"))
+      try folder.disk.write(folder.path("ig/a.md"), "Private.\n")
+      try folder.disk.write(folder.path("z.md"), "Sent.\n")
+      watch.isDeaf = true
+    }
+    #expect(try watch.run(seconds: 40) == nil)
+    #expect(try bench.titles() == ["One", "z"])
+    #expect(folder.text("ig/a.md") == "Private.\n")
+  }
+
   @Test(
     "H5 H14 a folder removed and added again while handed over ends the watch removed; one listed elsewhere unlisted")
   func otherStore() throws {
