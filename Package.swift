@@ -57,6 +57,10 @@ let package = Package(
       dependencies: ["FolderSync", "MarfaCopy", "LocalInstance", "MarfaBase", "TestSupport", "PowerVFS"],
       path: "Tests/Simulation", swiftSettings: strict),
     .executableTarget(
+      name: "fuzz",
+      dependencies: ["FolderSync", "MarfaCopy", "LocalInstance", "MarfaBase", "TestSupport"],
+      path: "Tests/Fuzz", swiftSettings: strict),
+    .executableTarget(
       name: "bench",
       dependencies: ["FolderSync", "MarfaCopy", "MarfaBase", "TestSupport", "CPosix"],
       path: "Tests/Benchmarks", swiftSettings: strict),
