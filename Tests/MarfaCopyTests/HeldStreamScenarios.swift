@@ -334,7 +334,7 @@ import TestSupport
   }
 
   @Test(
-    "D-S200 a stop before a failing head read returns ends canceled, untried again; unstopped it is tried as it failed")
+    "D-S200 a stop before a failing head read returns ends canceled, untried again; unstopped it is tried again")
   func headRead() throws {
     func run(_ stops: Bool, _ answer: Result<HTTPResponse, TransportError>) throws -> (MarfaError?, Int) {
       let bench = try CopyBench()

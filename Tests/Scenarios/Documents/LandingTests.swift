@@ -127,7 +127,7 @@ struct LandingScenarioTests {
     #expect(try desk.machine.body("First.md") == "First.\n")
   }
 
-  @Test("F-S20.6 a failed landing over another item's journaled path leaves that binding and its delete")
+  @Test("F-S20.6 a landing that fails over another item's journaled path leaves that binding and its delete")
   func overJournaledPath() throws {
     let desk = try held(["A", "B"])
     let a = try desk.id("A")

@@ -203,7 +203,7 @@ struct PlacementTests {
   }
 
   @Test(
-    "F-S19.10 where both place one item the duplicate leaves no refusal and the file follows; a failed read is tried again"
+    "F-S19.10 where both place one item the duplicate leaves no refusal and the file follows; a read that fails is tried again"
   )
   func bothPlace() throws {
     let desk = try Desk()

@@ -94,7 +94,7 @@ struct BytesScenarios {
     #expect(try bench.titles() == ["notes.txt"])
   }
 
-  @Test("F-S273 an edit waiting on a failed upload and the move after it go in order once it lands")
+  @Test("F-S273 an edit waiting on an upload that fails and the move after it go in order once it lands")
   func blocked() throws {
     let bench = try FolderBench()
     let folder = try KeptFolder(bench, Self.all)

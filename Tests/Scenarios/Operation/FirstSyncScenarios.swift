@@ -143,7 +143,7 @@ struct FirstSyncScenarios {
     #expect(ben.files().isEmpty && ana.files() == ["One.md"])
   }
 
-  @Test("F-S409 confirming takes the directory as it stands; a failed landing does not bring the question back")
+  @Test("F-S409 confirming takes the directory as it stands; a landing that fails does not bring the question back")
   func standsConfirmed() throws {
     let bench = try FolderBench()
     try bench.item("One")

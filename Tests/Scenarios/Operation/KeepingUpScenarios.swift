@@ -44,7 +44,7 @@ struct KeepingUpScenarios {
     #expect(folder.files() == ["Later.md", "Plan.md"])
   }
 
-  @Test("F-S295 a push whose hydration failed hydrates first the next time, and goes on")
+  @Test("F-S295 a push whose hydration broke off hydrates first the next time, and goes on")
   func failedHydration() throws {
     let bench = try FolderBench()
     try bench.item("Plan")

@@ -25,7 +25,7 @@ import Testing
   }()
 
   @Test(
-    "X-S70 with 8 watches to be had and 20 directories watcher_failed is said once, and changes everywhere are found",
+    "X-S70 with 8 watches to be had and 20 directories the watcher's failure is said once, and changes everywhere are found",
     .enabled(if: canLimitWatches))
   func fewWatches() async throws {
     let desk = try await ProcessScenarios()
