@@ -109,33 +109,4 @@ import Testing
     do { #expect(try words(try Database(path: path, mode: .look)) == ["one"]) }
     #expect(Seen(scratch) == before)
   }
-
-  @Test("D41.1 a look beside a process that opens, saves and closes the file again and again reads it each time")
-  func besideOpenings() throws {
-    let place = try ScratchDirectory()
-    let path = place.at("store.sqlite")
-    do {
-      let writer = try Database(path: path, mode: .create)
-      try writer.execute("PRAGMA journal_mode = WAL; CREATE TABLE word (name TEXT)")
-    }
-    let ended = StopFlag()
-    Thread.start {
-      for number in 0..<150 {
-        guard let writer = try? Database(path: path, mode: .readWrite) else { continue }
-        writer.waitForLocks(5000)
-        _ = try? writer.run("INSERT INTO word VALUES (?)", "word \(number)")
-      }
-      ended.set(.stopped)
-    }
-    var last = 0
-    while !ended.isSet {
-      let look = try Database(path: path, mode: .look)
-      var count = 0
-      try look.rows("SELECT name FROM word") { _ in count += 1 }
-      #expect(count >= last)
-      last = count
-      #expect(try look.one("SELECT count(*) FROM word") { $0.int(0) } ?? 0 >= count)
-    }
-    #expect(try words(try Database(path: path, mode: .look)).count >= max(1, last))
-  }
 }
