@@ -14,7 +14,9 @@ func cLibrary(_ name: String, _ pkgConfig: String, _ debian: String) -> Target {
 let package = Package(
   name: "marfa-folders",
   products: [
-    .executable(name: "marfa-folders", targets: ["marfa-folders"])
+    .executable(name: "marfa-folders", targets: ["marfa-folders"]),
+    // Tests load it into the program.
+    .library(name: "DiskLog", type: .dynamic, targets: ["DiskLog"]),
   ],
   targets: [
     // C libraries of Debian, wrapped thinly.
@@ -51,6 +53,7 @@ let package = Package(
       name: "TestSupport",
       dependencies: ["FolderSync", "MarfaCopy", "LocalInstance", "MarfaBase", "CSecret", "CPosix"],
       path: "Tests/Support", swiftSettings: strict),
+    .target(name: "DiskLog", path: "Tests/DiskLog"),
     .target(name: "PowerVFS", dependencies: ["CSQLite"], path: "Tests/PowerVFS"),
     .executableTarget(
       name: "simulate",

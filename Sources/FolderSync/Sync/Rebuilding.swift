@@ -140,7 +140,6 @@ extension Folders {
       try file.sync()
       try file.close()
     }
-    try directory.sync()
   }
 
   /// Moves the store and all beside it that is its own; the claim's lock file stays. `folder.yaml` is kept as a copy, since

@@ -29,6 +29,7 @@ extension InstanceHome {
       try source.run("VACUUM INTO ?", Text(copy.database.description))
       try sync(copy.database)
       try copyBlobs(to: copy)
+      try PrivateFile.syncDirectory(copy.blobs)
       try PrivateFile.syncDirectory(target)
     } catch let error as InstanceFailure {
       throw error
@@ -61,7 +62,6 @@ extension InstanceHome {
       if close(to) != 0, code == 0 { code = errno }
       guard code == 0 else { throw FileError(code: code, operation: "copy", path: target) }
     }
-    try PrivateFile.syncDirectory(copy.blobs)
   }
 
   private func sync(_ path: PathBytes) throws(FileError) {

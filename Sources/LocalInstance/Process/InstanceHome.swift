@@ -52,7 +52,9 @@ public struct InstanceHome: Hashable, Sendable {
   func make() throws(InstanceFailure) {
     guard path.isAbsolute, path.isValidUTF8 else { throw .invalid("\(path) cannot hold an instance's data") }
     do throws(FileError) {
-      _ = try SystemFileSystem().makeDirectories(path, mode: 0o700)
+      let files = SystemFileSystem()
+      // What is acknowledged lasts only where the directories it lies in do.
+      try files.syncNames(of: try files.makeDirectories(path, mode: 0o700))
     } catch {
       throw .failed("\(error)")
     }
@@ -73,7 +75,7 @@ public struct InstanceHome: Hashable, Sendable {
     let digits = Array("0123456789abcdef".utf8)
     let key =
       "marfa_k1_" + String(decoding: random.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
-    do throws(FileError) { try PrivateFile.write(keyFile, Array((key + "\n").utf8)) } catch {
+    do throws(FileError) { try PrivateFile.write(keyFile, Array((key + "\n").utf8), lasting: true) } catch {
       throw .failed("\(error)")
     }
     return key

@@ -83,7 +83,9 @@ extension InstanceHome {
     let status: JSON = [
       "pid": .int(getpid()), "url": .string(url), "since": .string(clock.now.description),
     ]
-    do throws(FileError) { try PrivateFile.write(statusFile, status.write()) } catch { throw .failed("\(error)") }
+    do throws(FileError) { try PrivateFile.write(statusFile, status.write(), lasting: false) } catch {
+      throw .failed("\(error)")
+    }
     var serving = HTTPServer.Options()
     serving.idleExit = UInt64(max(0, options.idleExitSeconds)) * 1_000_000_000
     let server = HTTPServer(engine: made.engine, ids: ids, listeners: listeners, options: serving)

@@ -26,8 +26,8 @@ enum PrivateFile {
     return Array(bytes[..<count])
   }
 
-  /// Writes bytes, durably, by a temporary file beside and a rename.
-  static func write(_ path: PathBytes, _ bytes: [UInt8]) throws(FileError) {
+  /// Writes bytes by a temporary file beside and a rename; `lasting`, durably.
+  static func write(_ path: PathBytes, _ bytes: [UInt8], lasting: Bool) throws(FileError) {
     let temporary = PathBytes(bytes: path.bytes + Array(".writing".utf8))
     _ = temporary.withCString { unlink($0) }
     let descriptor = temporary.withCString {
@@ -35,14 +35,14 @@ enum PrivateFile {
     }
     guard descriptor >= 0 else { throw FileError(code: -descriptor, operation: "make", path: temporary) }
     var code = marfa_write_all(descriptor, bytes, bytes.count)
-    if code == 0, fsync(descriptor) != 0 { code = errno }
+    if lasting, code == 0, fsync(descriptor) != 0 { code = errno }
     if close(descriptor) != 0, code == 0 { code = errno }
     if code == 0, temporary.withCString({ from in path.withCString { rename(from, $0) } }) != 0 { code = errno }
     guard code == 0 else {
       _ = temporary.withCString { unlink($0) }
       throw FileError(code: code, operation: "write", path: path)
     }
-    try syncDirectory(path.parent)
+    if lasting { try syncDirectory(path.parent) }
   }
 
   /// Makes an empty file where there is none.

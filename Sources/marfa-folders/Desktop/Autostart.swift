@@ -109,11 +109,14 @@ struct Autostart {
     }
     try write(text, to: place)
     guard kind == .systemd else { return place }
-    do throws(FileError) { _ = try files.makeDirectories(wanted.parent, mode: 0o700) } catch { throw MarfaError(error) }
+    do throws(FileError) {
+      try files.syncNames(of: try files.makeDirectories(wanted.parent, mode: 0o700))
+    } catch { throw MarfaError(error) }
     _ = wanted.withCString { unlink($0) }
     guard wanted.withCString({ link in place.withCString { symlink($0, link) } }) == 0 else {
       throw MarfaError(.io, "\(wanted) could not be made: \(String(cString: strerror(errno)))")
     }
+    do throws(FileError) { try files.openDirectory(wanted.parent).sync() } catch { throw MarfaError(error) }
     // Without a manager the unit starts at the next sign-in.
     if managerAnswers {
       _ = runTool(["systemctl", "--user", "daemon-reload"], [], quiet: true)
@@ -173,7 +176,7 @@ struct Autostart {
   /// Writes a file whole or not at all.
   private func write(_ text: String, to place: PathBytes) throws(MarfaError) {
     do throws(FileError) {
-      _ = try files.makeDirectories(place.parent, mode: 0o700)
+      try files.syncNames(of: try files.makeDirectories(place.parent, mode: 0o700))
       let directory = try files.openDirectory(place.parent)
       let name = PathBytes(bytes: Array(".".utf8) + place.name.bytes + Array(".\(getpid())".utf8))
       if try directory.status(of: name) != nil { try directory.unlink(name) }
@@ -184,6 +187,7 @@ struct Autostart {
       guard place.parent.appending(name).withCString({ from in place.withCString { rename(from, $0) } }) == 0 else {
         throw FileError(code: errno, operation: "rename", path: place)
       }
+      try directory.sync()
     } catch { throw MarfaError(error) }
   }
 }

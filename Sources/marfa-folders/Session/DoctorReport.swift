@@ -29,6 +29,7 @@ struct DoctorReport {
       try file.write(json.writePretty() + [0x0A])
       try file.sync()
       try file.close()
+      try directory.sync()
     } catch {
       if error.code == EEXIST { throw MarfaError(.invalid, "\(path) is there already; the report was not written") }
       throw MarfaError(error.of(path))
