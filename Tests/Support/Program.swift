@@ -20,6 +20,10 @@ package struct MarfaFolders: Sendable {
       "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": home, "LC_ALL": "C.UTF-8", "MARFA_KEYCHAIN": "off",
       "SWIFT_BACKTRACE": "enable=no",
     ]
+    // What a run under a sanitizer needs (`scripts/test --sanitize`).
+    for name in ["LD_PRELOAD", "TSAN_OPTIONS", "ASAN_OPTIONS"] {
+      if let value = getenv(name) { environment[name] = String(cString: value) }
+    }
   }
 
   /// Where the program was built: beside the tests. `MARFA_FOLDERS_BINARY` names another one, for the null run.
