@@ -37,7 +37,7 @@ extension DocumentRewriter {
           fates.append(line.value.isNull ? .stays : .goes)
           continue
         }
-        missing.properties[line.key] = nil
+        missing.shown.insert(line.key)
         fates.append(line.value == value ? .stays : .becomes(value))
       }
     }
@@ -94,7 +94,8 @@ extension DocumentRewriter {
     case .bool, .number, .object: shown = []
     }
     let targets = wanted?.targets ?? []
-    if Set(shown) == Set(targets), shown.count == (line.value.array?.count ?? shown.count) {
+    let wantedOnes = Set(targets)
+    if Set(shown) == wantedOnes, shown.count == (line.value.array?.count ?? shown.count) {
       // A blank line names nothing to take out.
       switch line.value {
       case .bool, .number, .object: break
@@ -102,8 +103,9 @@ extension DocumentRewriter {
       }
     }
     if targets.isEmpty { return .goes }
-    var all = shown.filter(targets.contains)
-    for target in targets where !all.contains(target) { all.append(target) }
+    var all = shown.filter(wantedOnes.contains)
+    var held = Set(all)
+    for target in targets where held.insert(target).inserted { all.append(target) }
     if line.value.array == nil, all.count == 1, let only = all.first { return .becomes(.string(only)) }
     return .becomes(.array(all.map(JSON.string)))
   }
@@ -121,7 +123,9 @@ private struct Missing {
   var time: Bool
   var id: Bool
   var version: Bool
-  var properties: JSONObject
+  let properties: JSONObject
+  /// The properties that have a line.
+  var shown: Set<Text> = []
   var edges: [Text: EdgeContent] = [:]
 
   init(_ content: ItemContent, _ vocabulary: EdgeVocabulary) {
@@ -145,7 +149,7 @@ private struct Missing {
     if time {
       added.append(("occurred_at", .string(content.occurredAt.text), DocumentRewriter.quoted(content.occurredAt)))
     }
-    for (key, value) in properties.members { added.append((key, value, nil)) }
+    for (key, value) in properties.members where !shown.contains(key) { added.append((key, value, nil)) }
     for edge in edges.values.sorted(by: { $0.key < $1.key }) {
       let targets = edge.targets.map(JSON.string)
       let value: JSON = edge.holdsMany || targets.count > 1 ? .array(targets) : targets[0]

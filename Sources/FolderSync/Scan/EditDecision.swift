@@ -216,11 +216,9 @@ package func decideEdit(_ file: FileFields, _ situation: EditSituation) -> EditD
     if base.isSpent, let sent = binding?.lastSent, sent.line == file.line {
       // The same buffer saved again: what it merely carries since its last save is no change of its own, and another
       // device's value of it stands.
-      for member in carried.members {
-        let isSame =
-          member.key == bodyField
+      carried.removeAll { member in
+        member.key == bodyField
           ? sent.showed.body == now.body : sent.showed.properties[member.key] == member.value
-        if isSame { carried[member.key] = nil }
       }
     }
     guard carried.members.contains(where: { item.properties[$0.key] != $0.value }) || isOwnMove else { return decision }

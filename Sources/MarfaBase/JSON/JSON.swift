@@ -114,6 +114,14 @@ public struct JSONObject: Sendable {
     }
   }
 
+  /// Takes out every member of which `isGone` holds, in one pass. Taken out one by one, each would move all behind it: the
+  /// square of a large object's members.
+  public mutating func removeAll(where isGone: (Member) throws -> Bool) rethrows {
+    let before = members.count
+    try members.removeAll(where: isGone)
+    if members.count < before, places != nil { index() }
+  }
+
   private mutating func index() {
     places = Dictionary(uniqueKeysWithValues: members.enumerated().map { ($1.key, $0) })
   }

@@ -195,7 +195,8 @@ extension WriteQueue {
       // A clearing goes whole: what is shown with the changes laid over and the cleared names left out (QD6).
       if !whole { properties = Overlay.merge(edit.properties, over: row.properties, fields: fields(type)) }
       whole = true
-      for name in edit.clearProperties { properties[name] = nil }
+      let cleared = Set(edit.clearProperties)
+      properties.removeAll { cleared.contains($0.key) }
     }
     let body = try editBody(edit, row, properties, whole: whole, version: version)
     try checkEdit(row, properties, whole: whole, type, isEarlier: isEarlier)

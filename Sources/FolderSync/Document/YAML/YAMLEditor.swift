@@ -123,19 +123,17 @@ struct YAMLEditor {
     mapping pairs: [YAMLNode.Pair], _ node: YAMLNode, _ want: JSONObject, at place: Place, _ index: Int
   ) throws(RenderFailure) {
     var fates: [Fate] = []
-    var left = want
-    var kept = false
+    var kept: Set<Text> = []
     for pair in pairs {
       guard let key = value(pair.key)?.text, let value = want[key] else {
         fates.append(.goes)
         continue
       }
-      kept = true
-      left[key] = nil
+      kept.insert(key)
       fates.append(.becomes(value))
     }
-    guard kept else { return try write(.object(want), over: index, at: place) }
-    let added = left.members.map { ($0.key, $0.value) }
+    guard !kept.isEmpty else { return try write(.object(want), over: index, at: place) }
+    let added = want.members.filter { !kept.contains($0.key) }.map { ($0.key, $0.value) }
     if node.isFlow {
       try editFlow(pairs, fates, adding: added)
     } else {
@@ -192,13 +190,14 @@ struct YAMLEditor {
     _ pairs: [YAMLNode.Pair], _ fates: [Fate], adding added: [(Text, JSON)]
   ) throws(RenderFailure) {
     let place = Place(column: 0, inSequence: false, inFlow: true)
+    let lastStaying = fates.lastIndex { if case .goes = $0 { false } else { true } } ?? -1
     var lastKept: Int?
     for (number, pair) in pairs.enumerated() {
       switch fates[number] {
       case .goes:
         touch(pair.key)
         touch(pair.value)
-        if fates[(number + 1)...].contains(where: { if case .goes = $0 { false } else { true } }) {
+        if number < lastStaying {
           replace(yaml.nodes[pair.key].start..<yaml.nodes[pairs[number + 1].key].start, with: [])
         } else if let lastKept {
           replace(end(of: pairs[lastKept])..<end(of: pair), with: [])

@@ -8,7 +8,8 @@ extension YAMLEditor {
     let sources = matched(children, values)
     let used = sources.compactMap { $0 }
     guard !used.isEmpty else { return try write(.array(values), over: index, at: place) }
-    for (number, child) in children.enumerated() where !used.contains(number) { touch(child) }
+    let kept = Set(used)
+    for (number, child) in children.enumerated() where !kept.contains(number) { touch(child) }
     let inOrder = zip(used, used.dropFirst()).allSatisfy { $0 < $1 }
     switch (node.isFlow, inOrder) {
     case (true, true): try editFlow(children, values, sources)
@@ -33,18 +34,24 @@ extension YAMLEditor {
       taken.insert(child)
     }
     // A changed child is edited in place: the one at the same place, else the next of its kind.
+    // What is taken stays taken, so each search goes on where the one before it ended.
+    func next(_ from: inout Int, where fits: (Int) -> Bool) -> Int? {
+      while from < held.count, !fits(from) { from += 1 }
+      return from < held.count ? from : nil
+    }
+    var nextObject = 0
+    var nextList = 0
     for number in values.indices where sources[number] == nil {
       if children.count == values.count, !taken.contains(number) {
         sources[number] = number
         taken.insert(number)
         continue
       }
-      let candidate = held.indices.first { child in
-        guard !taken.contains(child) else { return false }
-        switch (held[child], values[number]) {
-        case (.object, .object), (.array, .array): return true
-        default: return false
-        }
+      let candidate: Int?
+      switch values[number] {
+      case .object: candidate = next(&nextObject) { if case .object = held[$0] { !taken.contains($0) } else { false } }
+      case .array: candidate = next(&nextList) { if case .array = held[$0] { !taken.contains($0) } else { false } }
+      case .null, .bool, .number, .string: candidate = nil
       }
       if let candidate {
         sources[number] = candidate
