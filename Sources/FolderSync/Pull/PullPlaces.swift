@@ -155,6 +155,9 @@ extension FolderEngine {
     for refused in try store.refusedPlacements() {
       if try copy.head(refused.item) == nil || !isHeldBack(refused.item) {
         try store.forgetRefusedPlacement(of: refused.item)
+      } else if let binding = try store.binding(of: refused.item), try isPlaced(refused.item, at: binding.path) {
+        // Moved back to where its placement says: nothing waits. What was refused there is still not asked again (F19.23).
+        continue
       } else {
         count += 1
       }

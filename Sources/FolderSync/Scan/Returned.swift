@@ -8,7 +8,7 @@ extension ScanPass {
     guard try folder.store.trashed(item) else { return false }
     return try folder.commit {
       let queued = try folder.copy.queue.restoreItem(item)
-      try folder.store.link(FolderWrite(id: queued.id, item: item, role: .restore))
+      try folder.store.link(FolderWrite(id: queued.id, item: item, role: .restore, detail: FolderWrite.returned))
       try folder.store.forgetTrashed(item)
       return try folder.copy.item(item).map { !$0.isTrashed } ?? false
     }

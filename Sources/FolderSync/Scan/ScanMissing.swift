@@ -183,14 +183,15 @@ extension ScanPass {
       before.path == file.path
       && (file.isUnread || file.isUnchanged || file.hash == nil || file.hash == before.readHash
         || file.hash == before.writtenHash)
-    if try folder.copy.isPurged(item), unchanged {
+    let isPurged = try folder.copy.isPurged(item)
+    if isPurged, unchanged, before.isWhatThePullTakesAway(file.hash) {
       report.unchanged += 1
       return
     }
     if unchanged || file.settles || hold(heldBy: file) {
       report.lost += 1
-      let reason = before.refusals.last?.reason ?? "its item is no longer held here"
-      report.flagged.append(FlaggedFile(file.path, .lost, reason))
+      let reason = isPurged ? nil : before.refusals.last?.reason
+      report.flagged.append(FlaggedFile(file.path, .lost, reason ?? lostReason(purged: isPurged)))
       guard binding != before else { return }
       let saved = binding
       return try group { [folder] in try folder.store.save(saved) }
@@ -217,6 +218,21 @@ extension ScanPass {
   func endLost(_ item: EntityID, at path: PathBytes) throws {
     if let binding = try folder.store.binding(of: item) { try folder.unbind(binding) }
   }
+}
+
+extension Binding {
+  /// Whether a file is its item's own bytes and nothing of its person's, which the pull after a purge removes: no scan
+  /// before it counts that one lost (F83.1). What a pull keeps is told like any other lost file (F84.1, F38.3).
+  fileprivate func isWhatThePullTakesAway(_ hash: ContentHash?) -> Bool {
+    guard let hash = hash ?? readHash, isOwn(hash) || isLandedWhole(hash) else { return false }
+    return refusals.isEmpty && setAside == nil && (hold == nil || hold?.flag == .behind)
+  }
+}
+
+/// Why a file waits that is bound to a row no copy holds, and what sends its words (F38.2, F84.1).
+func lostReason(purged: Bool) -> String {
+  (purged ? "its item was purged" : "its item is no longer held here")
+    + "; the file stays as it is, and once it is changed or renamed it is sent as a new item"
 }
 
 extension FolderEngine {

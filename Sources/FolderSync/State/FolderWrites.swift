@@ -13,6 +13,9 @@ package struct FolderWrite: Hashable, Sendable {
   /// The tag, the edge's id, the placement's path: what a refusal of it names.
   package var detail: Text
 
+  /// The detail of a restore that a file put back asked for (P2.3).
+  static let returned: Text = "returned"
+
   package init(id: EntityID, item: EntityID, role: Role, detail: Text = "") {
     self.id = id
     self.item = item

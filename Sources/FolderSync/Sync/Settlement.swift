@@ -147,7 +147,11 @@ final class Settlement: DrainObserver {
         return
       }
       try refuse(mine, write, entry)
-    case .end, .delete, .restore, .upload: return
+    case .restore:
+      // Purged elsewhere before the file came back: no copy holds the id it carries (F16.1), so the file is nobody's and
+      // the next scan makes a new item of its words, as it does where the purge was heard of before the scan.
+      if mine.detail == FolderWrite.returned, code == "item_not_found" { try store.unbind(mine.item) }
+    case .end, .delete, .upload: return
     case .edge:
       if code == "edge_not_found", write.kind == .deleteEdge { return }
       if write.kind == .createEdge, isDuplicate(entry), let edge = write.edgeID {

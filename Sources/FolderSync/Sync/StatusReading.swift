@@ -168,12 +168,12 @@ private struct StatusPass {
       } else if binding.agreed == nil, let refusal = binding.refusals.last {
         // A create that was refused: its item never was (F38.3, F47.2).
         entry = FolderFile(file.path, held: .lost, refusal.reason, item: item)
-      } else if let refusal = binding.refusals.last {
+      } else if let refusal = binding.refusals.last, try !folder.copy.isPurged(item) {
         entry = FolderFile(file.path, held: .refused, refusal.reason, item: item)
       } else if pausedPull[item] != nil {
         entry = removal(file.path, item)
       } else {
-        entry = FolderFile(file.path, held: .lost, "its item is no longer held here", item: item)
+        entry = FolderFile(file.path, held: .lost, lostReason(purged: try folder.copy.isPurged(item)), item: item)
       }
     } else if pausedPull[item] != nil {
       entry = removal(file.path, item)

@@ -61,6 +61,25 @@ struct PullWords {
   var flagged: [String] { pull.list("flagged").map(flaggedWords) }
   /// Embeds whose file was not written.
   var embeds: [String] {
-    pull.list("embeds").map { "\($0.words("path") ?? ""): embed's file not written: \($0.words("reason") ?? "")" }
+    pull.list("embeds").map(embedWords)
+  }
+
+  private func embedWords(_ embed: Report) -> String {
+    "\(embed.words("path") ?? ""): embed's file not written: \(embed.words("reason") ?? "")"
+  }
+
+  /// The same, but for those the scan of the same pass names already: one embed is warned of once (C16.7).
+  func embeds(notToldBy scan: ScanWords) -> [String] {
+    let told = scan.scan.list("embeds").compactMap { entry -> (path: String, typed: String)? in
+      guard let path = entry.words("path"), let reason = entry.words("reason") else { return nil }
+      // A reason is the embed as typed and what is wrong with it.
+      let ends = [" names ", " leads "].compactMap { reason.ranges(of: $0).last?.lowerBound }
+      return ends.max().map { (path, reason[..<$0] + " ") }
+    }
+    return pull.list("embeds").filter { entry in
+      !told.contains { path, typed in
+        entry.words("path") == path && entry.words("reason")?.hasPrefix(typed) == true  // lint: our own words
+      }
+    }.map(embedWords)
   }
 }

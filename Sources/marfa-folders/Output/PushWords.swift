@@ -26,7 +26,7 @@ struct PushWords {
       lines += scan.countLines + scan.paused + scan.directories
     }
     lines += pull.paused + pull.uncarried + merged(scan.flagged, pull.flagged)
-    lines += merged(scan.embeds, pull.embeds) + scan.named
+    lines += scan.embeds + pull.embeds(notToldBy: scan) + scan.named
     lines.append(drain.counts)
     if let sent = drain.sent { lines.append(sent) }
     lines +=

@@ -106,7 +106,7 @@ struct WatchWords {
         case .warnings: scan.warnings
         case .flagged: scan.flagged + pull.flagged
         case .uncarried: pull.uncarried
-        case .embeds: scan.embeds + pull.embeds
+        case .embeds: scan.embeds + pull.embeds(notToldBy: scan)
         case .registry: scan.registry
         case .unsure: scan.unsure
         case .undelivered, .stopped, .lost, .unreached, .unwritten, .outside, .unsuited, .unplaced, .absent, .kept,

@@ -268,6 +268,29 @@ struct PlacementTests {
     #expect(try desk.placed(id) == "A.md")
   }
 
+  @Test(
+    "F19.22 F19.23 a file moved back to where its placement says waits on nothing; moved again it is not asked again")
+  func refusedMoveBack() throws {
+    let (desk, _, id) = try shared()
+    try desk.machine.rename("A.md", to: "Mine.md")
+    desk.bench.transport.before = { request in
+      guard request.method == "PATCH", request.url.contains("/edges") else { return nil }
+      return .success(refusal(403, "edge_permission_denied", "No.", ["edge_type": "in-folder"]))
+    }
+    #expect(try desk.push().report.pull?.unplaced == 1)
+    try desk.machine.rename("Mine.md", to: "A.md")
+    let (back, nothing) = try desk.push()
+    #expect(nothing.isEmpty && back.pull?.unplaced == 0 && back.pull?.moved == 0)
+    #expect(desk.machine.files() == ["A.md"])
+    try desk.machine.rename("A.md", to: "Mine.md")
+    let (again, still) = try desk.push()
+    #expect(still.isEmpty && again.pull?.unplaced == 1)
+    desk.bench.transport.before = nil
+    try desk.machine.rename("Mine.md", to: "Other.md")
+    #expect(try desk.push().report.pull?.unplaced == 0)
+    #expect(try desk.placed(id) == "Other.md")
+  }
+
   @Test("F-S19.13 a placement under a file and one too long are unwritten and named, a plain move is made")
   func cannotBeWritten() throws {
     let desk = try Desk(["title": "Notes", "search": ["types": ["core.note"]]]) { bench in

@@ -6,6 +6,8 @@ import Synchronization
 import TestSupport
 import Testing
 
+@testable import marfa_folders
+
 /// What version control, power cuts and other sync programs do to a folder (P2.2, P2.3, P3.1, P8.1).
 struct RealMachineScenarios {
   @Test(
@@ -67,6 +69,82 @@ struct RealMachineScenarios {
     #expect(try bench.ids("a") == [item])
     #expect(try bench.body(item) == "A.\nMore.\n")
     #expect(try folder.placement(of: item) == "deep/a.md")
+  }
+
+  @Test("P2.3 F16.1 a file put back whose item another device purged meanwhile becomes a new item with its words")
+  func putBackPurged() throws {
+    let bench = try FolderBench()
+    let folder = try KeptFolder(bench)
+    try folder.write("a.md", "A.\n")
+    try folder.write("b.md", "B.\n")
+    try folder.write("plain.txt", "Plain.\n")
+    try folder.push()
+    try folder.push()
+    let items = try ["a", "b", "plain"].map { try bench.id($0) }
+    let (a, b) = (try #require(folder.bytes("a.md")), try #require(folder.text("b.md")))
+    for path in ["a.md", "b.md", "plain.txt"] { try folder.delete(path) }
+    try folder.push()
+    folder.grace()
+    try folder.push()
+    for item in items {
+      #expect(try bench.isTrashed(item))
+      try bench.ask("POST", "/items/\(item)/purge")
+    }
+    try folder.write("a.md", bytes: a)
+    try folder.write("b.md", b + "More.\n")
+    try folder.write("plain.txt", "Plain.\n")
+    // The purge is not heard of yet: a restore is asked for, and refused.
+    try folder.push()
+    let sent = try folder.push()
+    #expect(sent.scan.created == 3 && sent.scan.lost == 0, "\(sent.json.compact)")
+    #expect(try bench.titles() == ["a", "b", "plain"])
+    for (title, words) in [("a", "A.\n"), ("b", "B.\nMore.\n"), ("plain", "Plain.\n")] {
+      let new = try bench.id(title)
+      #expect(try bench.body(new) == words && !items.contains(new) && folder.isBound(new))
+    }
+    #expect(folder.files() == ["a.md", "b.md", "plain.txt"])
+    #expect(try folder.push().drain.drain.answered == 0)
+  }
+
+  @Test("C16.7 an embed that names nothing is in both reports and is said once in words")
+  func embedSaidOnce() throws {
+    let bench = try FolderBench()
+    let folder = try KeptFolder(bench)
+    let typed = ["![](missing.png)", "![[gone names.png]]", "![](<../out.png>)"]
+    try folder.write("n.md", typed.joined(separator: "\n") + "\n")
+    for _ in 0..<2 {
+      let push = try folder.push()
+      #expect(push.scan.embeds.count == 3 && push.pull?.embeds.count == 3)
+      let said = words(push)
+      for embed in typed { #expect(said.count { $0.contains(embed) } == 1, "\(said)") }
+    }
+    // A pull alone says what it found.
+    let pulled = PullWords(pull: Report(try folder.pull().json)).lines
+    for embed in typed { #expect(pulled.count { $0.contains(embed) } == 1) }
+  }
+
+  @Test("F84.1 F38.3 a purged item's file that stays because it is its person's is told lost, with the way to send it")
+  func purgedKept() throws {
+    let bench = try FolderBench()
+    let folder = try KeptFolder(bench)
+    try folder.write("a.md", "A.\n")
+    try folder.push()
+    try folder.append("a.md", "My words.\n")
+    try folder.scan()
+    try bench.purge(try bench.id("a"))
+    // The edit was queued before the purge was heard of, and is refused.
+    let kept = try folder.push()
+    #expect(kept.pull?.kept == 1 && kept.pull?.removed == 0, "\(kept.json.compact)")
+    let told = try folder.push()
+    #expect(told.scan.lost == 1 && told.scan.unchanged == 0)
+    let reason =
+      "its item was purged; the file stays as it is, and once it is changed or renamed it is sent as a new item"
+    #expect(words(told).contains { $0.contains("a.md") && $0.contains(reason) }, "\(words(told))")
+    let status = try #require(try folder.status(of: "a.md"))
+    #expect(status.state == .held && status.flag == "lost" && status.reason == reason)
+    try folder.append("a.md", "And more.\n")
+    #expect(try folder.push().scan.requeued == 1)
+    #expect(try bench.body(try bench.id("a")) == "A.\nMy words.\nAnd more.\n")
   }
 
   @Test("P-S11 notes emptied by a power cut wait, and are written back; one emptied by hand is sent after the grace")
