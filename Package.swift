@@ -62,7 +62,7 @@ let package = Package(
     .executableTarget(
       name: "fuzz",
       dependencies: ["FolderSync", "MarfaCopy", "LocalInstance", "MarfaBase", "TestSupport"],
-      path: "Tests/Fuzz", swiftSettings: strict),
+      path: "Tests/Fuzz", exclude: ["Corpus"], swiftSettings: strict),
     .executableTarget(
       name: "bench",
       dependencies: ["FolderSync", "MarfaCopy", "MarfaBase", "TestSupport", "CPosix"],

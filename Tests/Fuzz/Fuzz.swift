@@ -6,15 +6,24 @@ import TestSupport
 ///
 ///     fuzz [--target NAME]... [--runs N] [--seed S]
 ///     fuzz --target NAME --input FILE
+///     fuzz --corpus DIR
+///     FUZZ_GUIDED=NAME fuzz [libFuzzer's options and directories of inputs]...
 enum Fuzz {
   static let usage =
-    "usage: fuzz [--target NAME]... [--runs N] [--seed S] [--input FILE]\ntargets: "
+    "usage: fuzz [--target NAME]... [--runs N] [--seed S] [--input FILE] | --corpus DIR\ntargets: "
     + Target.all.map(\.name).joined(separator: " ")
 
   static func run() {
     var targets: [Target] = []
     var (runs, seed, input) = (1000, UInt64(1), String?.none)
     var rest = CommandLine.arguments.dropFirst()
+    if let name = Guided.name {
+      guard let target = Target.all.first(where: { $0.name == name && $0.check != nil }) else { return leave(2, usage) }
+      guard let status = Guided.run(target, Array(rest)) else {
+        return leave(2, "fuzz: this build is without libFuzzer")
+      }
+      exit(status)
+    }
     while let word = rest.popFirst() {
       let value = rest.popFirst()
       switch (word, value) {
@@ -28,6 +37,7 @@ enum Fuzz {
         guard let number = UInt64(number) else { return leave(2, usage) }
         seed = number
       case ("--input", let file?): input = file
+      case ("--corpus", let directory?): return checkKept(directory)
       default: return leave(2, usage)
       }
     }
@@ -62,6 +72,26 @@ enum Fuzz {
       report(error)
       exit(1)
     }
+  }
+
+  /// The inputs kept of a guided run: a directory for each target.
+  private static func checkKept(_ directory: String) {
+    var count = 0
+    for target in Target.all {
+      guard let check = target.check else { continue }
+      for name in names(of: "\(directory)/\(target.name)") {
+        alarm(300)
+        var random = Seeded(state: 1)
+        do throws(Finding) {
+          _ = try check(fileBytes("\(directory)/\(target.name)/\(name)") ?? [], &random)
+          count += 1
+        } catch {
+          report(error)
+          return leave(1, "fuzz: again with: --target \(target.name) --input \(directory)/\(target.name)/\(name)")
+        }
+      }
+    }
+    print("\(count) kept inputs, nothing found")
   }
 
   private static func report(_ finding: Finding) {
