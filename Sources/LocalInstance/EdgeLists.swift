@@ -7,13 +7,15 @@ extension Instance {
     var isReadable: Bool
   }
 
+  /// - Parameter ofItem: whether the conditions name an end. The edges of one item are then read and put in order: without
+  /// the `+` SQLite walks all edges of the type, which lie in that order already, and passes over all other items'.
   private func found(
-    _ conditions: Conditions, _ order: String, _ limit: Int, _ reader: Credential
+    _ conditions: Conditions, _ order: String, _ limit: Int, _ reader: Credential, ofItem: Bool
   ) throws -> [Found] {
     try database.all(
       """
       SELECT \(EdgeRow.columns), s.type FROM edge e LEFT JOIN item s ON s.id = e.source
-      WHERE \(conditions.whereClause) ORDER BY \(order) LIMIT \(limit)
+      WHERE \(conditions.whereClause) ORDER BY \(ofItem ? "+" : "")\(order) LIMIT \(limit)
       """, conditions.values
     ) { row in
       let edge = EdgeRow(row)
@@ -46,7 +48,7 @@ extension Instance {
     for type in types where reader.edges.reads(type) {
       var conditions = Conditions()
       conditions.add("e.\(side) = ? AND e.type = ?", [item, type])
-      let rows = try found(conditions, "e.created DESC, e.id DESC", 51, reader)
+      let rows = try found(conditions, "e.created DESC, e.id DESC", 51, reader, ofItem: true)
       let shown = rows.prefix(50).filter(\.isReadable)
       if shown.isEmpty { continue }
       if !isFirst { out += ",".utf8 }
@@ -93,7 +95,9 @@ extension Instance {
     return types
   }
 
-  private func page(_ call: Call, _ base: Conditions, scope: String, byUpdate: Bool) throws -> Reply {
+  private func page(
+    _ call: Call, _ base: Conditions, scope: String, byUpdate: Bool, ofItem: Bool
+  ) throws -> Reply {
     var conditions = base
     let limit = try call.query.limit(1...500, default: 50)
     let column = byUpdate ? "updated" : "created"
@@ -106,7 +110,7 @@ extension Instance {
       conditions.add("(e.\(column) \(sign) ? OR (e.\(column) = ? AND e.id \(sign) ?))", [time, time, id])
     }
     let order = byUpdate ? "e.updated, e.id" : "e.created DESC, e.id DESC"
-    let rows = try found(conditions, order, limit + 1, call.credential)
+    let rows = try found(conditions, order, limit + 1, call.credential, ofItem: ofItem)
     var out: [UInt8] = []
     try appendPage(
       rows.prefix(limit).filter(\.isReadable).map(\.edge), last: rows.count > limit ? rows[limit - 1].edge : nil,
@@ -127,7 +131,8 @@ extension Instance {
       conditions.add("e.updated \(sign) ?", [time])
     }
     return try page(
-      call, conditions, scope: scope("all-edges", call, ""), byUpdate: call.query["updated_after"] != nil)
+      call, conditions, scope: scope("all-edges", call, ""), byUpdate: call.query["updated_after"] != nil, ofItem: false
+    )
   }
 
   /// `GET /items/{id}/edges` and `GET /items/{id}/backrefs`.
@@ -141,6 +146,6 @@ extension Instance {
     var conditions = Conditions()
     conditions.add("e.\(inbound ? "target" : "source") = ?", [row.id])
     if !types.isEmpty { conditions.add("e.type", in: types) }
-    return try page(call, conditions, scope: itemScope(inbound, types), byUpdate: false)
+    return try page(call, conditions, scope: itemScope(inbound, types), byUpdate: false, ofItem: true)
   }
 }
