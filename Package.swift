@@ -21,15 +21,17 @@ let package = Package(
   targets: [
     // C libraries of Debian, wrapped thinly.
     cLibrary("CSQLite", "sqlite3", "libsqlite3-dev"),
-    cLibrary("CCurl", "libcurl", "libcurl4-openssl-dev"),
     cLibrary("COpenSSL", "libcrypto", "libssl-dev"),
     cLibrary("CSecret", "libsecret-1", "libsecret-1-dev"),
     cLibrary("CYAML", "yaml-0.1", "libyaml-dev"),
     cLibrary("CMD4C", "md4c", "libmd4c-dev"),
     cLibrary("CUTF8Proc", "libutf8proc", "libutf8proc-dev"),
-    cLibrary("CMicroHTTPD", "libmicrohttpd", "libmicrohttpd-dev"),
-    cLibrary("CSystemd", "libsystemd", "libsystemd-dev"),
     .target(name: "CPosix", path: "Sources/CLibraries/CPosix"),
+    // Loaded when they are first called.
+    .target(name: "CLoading", path: "Sources/CLibraries/CLoading"),
+    .target(name: "CCurl", dependencies: ["CLoading"], path: "Sources/CLibraries/CCurl"),
+    .target(name: "CMicroHTTPD", dependencies: ["CLoading"], path: "Sources/CLibraries/CMicroHTTPD"),
+    .target(name: "CSystemd", dependencies: ["CLoading"], path: "Sources/CLibraries/CSystemd"),
 
     // The rooms. Arrows point one way: marfa-folders -> FolderSync -> MarfaCopy -> MarfaBase.
     .target(

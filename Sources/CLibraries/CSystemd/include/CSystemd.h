@@ -1,3 +1,2 @@
 #pragma once
 #include <systemd/sd-daemon.h>
-#include <systemd/sd-journal.h>
