@@ -89,6 +89,8 @@ package final class Landing {
   private let isRoot: () -> RootState
   private var counter: UInt64
   private var touched: [any Directory] = []
+  /// The directory of the file filled last in this batch: those of one directory come one after another.
+  private var filling: (path: PathBytes, place: LandingDirectory)?
 
   /// Landings below an open root.
   /// - Parameter isRoot: the look of X11, taken directly before each landing and each removal (X11.5).
@@ -115,6 +117,7 @@ package final class Landing {
   /// Makes the temporary files of a batch, and all of them durable together. The answers stand as the wishes do.
   package func prepare(_ wishes: [LandingWish]) -> [Result<PreparedLanding, LandingFailure>] {
     var results: [Result<Filled, LandingFailure>] = []
+    defer { filling = nil }
     for wish in wishes {
       do throws(LandingFailure) { results.append(.success(try fill(wish))) } catch { results.append(.failure(error)) }
     }
@@ -155,7 +158,13 @@ package final class Landing {
 
   private func fill(_ wish: LandingWish) throws(LandingFailure) -> Filled {
     try checkRoot()
-    let place = try directory(for: wish.path)
+    let place: LandingDirectory
+    if let filling, filling.path == wish.path.parent {
+      place = filling.place
+    } else {
+      place = try directory(for: wish.path)
+      filling = (wish.path.parent, place)
+    }
     let name = wish.path.name
     let target = try look(at: name, in: place.directory, expecting: wish.expected)
     let (temporary, file) = try makeTemporary(
@@ -231,7 +240,9 @@ package final class Landing {
   package func syncDirectories() throws(LandingFailure) {
     var seen: Set<FileIdentity> = []
     var failure: FileError?
-    for directory in touched {
+    var last: (any Directory)?
+    for directory in touched where directory !== last {
+      last = directory
       do throws(FileError) {
         if let identity = try directory.status().identity, !seen.insert(identity).inserted { continue }
         try directory.sync()

@@ -138,10 +138,18 @@ extension PullPass {
       content = .blob(wanted, bytes)
       blob = wanted
     case .markdown, .text:
-      switch try render(row, form, existing: nil) {
+      edgesRead = nil
+      // What is asked of the copy for one file is one read transaction, which costs its locks once.
+      let made = try folder.copy.reading {
+        let made = try render(row, form, existing: nil)
+        if form == .markdown, case .success(let bytes) = made {
+          try show(edgesOf: row, bytes, in: &binding, before: reviving)
+        }
+        return made
+      }
+      switch made {
       case .failure(let failure): return tell(place.path, .unwritten, failure.reason, row.id)
       case .success(let bytes):
-        if form == .markdown { try show(edgesOf: row, bytes, in: &binding, before: reviving) }
         if let standing = disk.standing(at: place.path), standing != over?.path {
           return try adopt(row, binding, standing, ContentHash(of: bytes), form, isLast: isLast)
         }
@@ -222,6 +230,7 @@ extension PullPass {
     guard let bytes = reading.bytes, !plansOnly, let path = try free(row, binding) else { return }
     let place = places[row.id]
     let waiting = try folder.store.writes(of: row.id).contains { $0.role == .edit }
+    edgesRead = nil
     let rendered: [UInt8]
     switch try render(row, binding.form, existing: bytes, binding: binding) {
     case .failure(let failure): return tell(binding.path, .unwritten, failure.reason, row.id)

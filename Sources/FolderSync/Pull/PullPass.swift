@@ -32,6 +32,10 @@ final class PullPass {
   /// What was rendered last, and the body whose links were read last.
   var rendered: Rendered?
   var read: (body: Text, references: BodyReferences)?
+  /// The new file rendered last, where no line of it names an edge: its item and its body.
+  var made: (item: EntityID, body: Text)?
+  /// The edges of the item being brought, while its file is rendered and what that shows is noted.
+  var edgesRead: (item: EntityID, edges: [Edge])?
   /// What each bound file gave when it was read.
   var readings: [EntityID: FileReading] = [:]
   var planned: [PlannedLanding] = []
@@ -80,9 +84,11 @@ final class PullPass {
     owedCopies = try folder.store.owedCopies()
     let matching = try folder.copy.items(matching: facts.search)
     held = Set(matching)
-    try folder.copy.reading { try findEmbedded() }
-    try rank()
-    try folder.copy.reading { try tellUncarried() }
+    try folder.copy.reading {
+      try findEmbedded()
+      try rank()
+      try tellUncarried()
+    }
     var order = Array(held.union(bindings.keys).union(embedded.keys)).sorted { left, right in
       let (one, other) = (places[left]?.path ?? bindings[left]?.path, places[right]?.path ?? bindings[right]?.path)
       switch (one, other) {

@@ -133,11 +133,16 @@ extension PullPass {
   // MARK: Placements the pull queues (F19.7, F19.15)
 
   func queuePlacements(_ order: [EntityID]) throws {
-    for item in order {
-      guard let place = places[item], let binding = bindings[item], binding.missingSince == nil,
-        binding.path == place.path, let row = try folder.copy.head(item),
-        try membership(of: item, row) == .held || place.isBeside, try !folder.isPlaced(item, at: place.path)
-      else { continue }
+    let unplaced = try folder.copy.reading {
+      try order.compactMap { item -> (EntityID, Place)? in
+        guard let place = places[item], let binding = bindings[item], binding.missingSince == nil,
+          binding.path == place.path, let row = try folder.copy.head(item),
+          try membership(of: item, row) == .held || place.isBeside, try !folder.isPlaced(item, at: place.path)
+        else { return nil }
+        return (item, place)
+      }
+    }
+    for (item, place) in unplaced {
       do {
         if try folder.commit({ try folder.place(item, at: place.path) }) { report.placed += 1 }
       } catch let error as MarfaError where error.isLocalRefusal {

@@ -11,6 +11,7 @@ extension PullPass {
       return .failure(RenderFailure(reason: "its text cannot be made: \(error.reason)"))
     }
     let body = row.properties[facts.bodyField(of: row.type)]?.text ?? ""
+    made = nil
     guard form == .markdown else { return .success(body.bytes) }
     var properties = JSONObject()
     let bodyField = facts.bodyField(of: row.type)
@@ -24,7 +25,10 @@ extension PullPass {
       hasOwnTime: row.occurredAt != row.createdAt, properties: properties,
       edges: try edgeLines(of: row, body: body, document: document, binding: binding), id: lines ? row.id : nil,
       version: lines ? row.version : nil, body: body)
-    guard let existing else { return Document.render(new: content, kind: .markdown, edges: facts.vocabulary) }
+    guard let existing else {
+      if content.edges.isEmpty { made = (row.id, body) }
+      return Document.render(new: content, kind: .markdown, edges: facts.vocabulary)
+    }
     rendered = Rendered(item: row.id, version: row.version, content: content, document: document)
     return Document.rewrite(existing, to: content, kind: .markdown, edges: facts.vocabulary)
   }
@@ -52,6 +56,14 @@ extension PullPass {
       made == bytes
     else { return nil }
     return document.id.id == row.id
+  }
+
+  /// The edges at both ends of an item; rendering its file and noting what that shows ask for the same.
+  private func edges(of item: EntityID) throws -> [Edge] {
+    if let edgesRead, edgesRead.item == item { return edgesRead.edges }
+    let edges = try folder.copy.edges(from: item) + folder.copy.edges(to: item)
+    edgesRead = (item, edges)
+    return edges
   }
 
   /// The links and embeds of a body; a pull asks for those of one several times.
@@ -110,7 +122,7 @@ extension PullPass {
   ) throws -> [EdgeContent] {
     let path = places[row.id]?.path ?? binding?.path ?? .empty
     let references = references(body)
-    let edges = try folder.copy.edges(from: row.id) + folder.copy.edges(to: row.id)
+    let edges = try edges(of: row.id)
     let resolver = linkResolver
     var linked: Set<EntityID> = []
     for link in references.links {
@@ -232,10 +244,17 @@ extension PullPass {
   /// Notes the edges a file shows once a pull wrote it: what its lines, links and embeds name that the copy holds. An embed
   /// nothing answers to yet is looked for by each scan to come: its file may be put here any time (F12.26).
   func show(edgesOf row: Item, _ bytes: [UInt8], in next: inout Binding, before binding: Binding?) throws {
-    guard let document = Document.read(bytes, kind: .markdown, edges: facts.vocabulary).document else {
+    let lines: [EdgeLine]
+    let body: Text
+    if let made, made.item == row.id {
+      // A new file's, just made: it was read back then.
+      (lines, body) = ([], made.body)
+    } else if let document = Document.read(bytes, kind: .markdown, edges: facts.vocabulary).document {
+      (lines, body) = (document.edges, document.body)
+    } else {
       return next.edges = binding?.edges ?? []
     }
-    let edges = try folder.copy.edges(from: row.id) + folder.copy.edges(to: row.id)
+    let edges = try edges(of: row.id)
     let resolver = linkResolver
     var shown: [ShownEdge] = []
     func show(_ type: Text, _ isSource: Bool, _ others: [EntityID], _ place: ShownEdge.Place) {
@@ -258,11 +277,11 @@ extension PullPass {
       case .none, .headingOnly: []
       }
     }
-    for line in document.edges {
+    for line in lines {
       guard let (type, isReverse) = facts.catalog.edgeType(named: line.key) else { continue }
       for case .link(let link) in line.targets { show(type.id, !isReverse, try items(link), .line) }
     }
-    let references = references(document.body)
+    let references = references(body)
     for link in references.links { show(PassFacts.references, true, try items(link.text), .link) }
     let path = places[row.id]?.path ?? binding?.path ?? .empty
     let attached = edges.filter {

@@ -130,8 +130,8 @@ extension FolderEngine {
           guard let directory = parent.isEmpty ? root : try? root.directory(beneath: parent) else { return nil }
           opened = (parent, directory)
         }
-        guard let reading = try? FileReading(opened.directory.open(file.path.name)), reading.isSettled,
-          reading.hasWriter != true, let hash = known.hash, reading.hash == hash
+        guard let reading = try? FileReading(opened.directory.open(file.path.name), asksOnce: true),
+          reading.isSettled, reading.hasWriter != true, let hash = known.hash, reading.hash == hash
         else { return nil }
       }
       met += 1

@@ -15,10 +15,13 @@ package struct FileReading: Sendable {
   package var hasWriter: Bool?
 
   /// Reads an open file.
-  /// - Parameter keep: bytes are kept up to this size; a larger file is only hashed.
-  package init(_ file: any ReadableFile, keep: Int = 0) throws(FileError) {
+  /// - Parameters:
+  ///   - keep: bytes are kept up to this size; a larger file is only hashed.
+  ///   - asksOnce: whether it is asked only after the bytes were read who writes the file: enough where the bytes are as they
+  ///     were, since a writer that left meanwhile then wrote nothing.
+  package init(_ file: any ReadableFile, keep: Int = 0, asksOnce: Bool = false) throws(FileError) {
     status = try file.statusAtOpening()
-    hasWriter = file.hasWriter()
+    hasWriter = asksOnce ? false : file.hasWriter()
     var hasher = ContentHasher()
     var bytes: [UInt8]? = status.size <= UInt64(keep) ? [] : nil
     var count: UInt64 = 0
