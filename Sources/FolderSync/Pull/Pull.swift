@@ -75,6 +75,8 @@ extension FolderEngine {
         _ = try fillWhereNeeded()
         _ = try catchUp()
         try store.set(.unheard, nil)
+        // What notes embed is written with them, whatever the search holds (F12.26): the plan counts it.
+        try pinOtherEnds()
       } catch let error as MarfaError where error.isEnvironmental {
         // The copy that is held answers, where there is one (F54.4).
         if try !copy.answers(try facts().slice) { throw error }

@@ -140,10 +140,25 @@ package struct Folders {
       throw MarfaError(.invalid, "\(dir) holds no folder; add makes one of it")
     case .unknown:
       if let other = closedState(look.resolved) { throw other }
+      if isNowhere(look.resolved) {
+        throw MarfaError(.invalid, "there is no directory \(dir), and no folder is listed there; `add` makes one")
+      }
       throw MarfaError(
         .invalid,
         "the directory \(dir) cannot be found or read; bring it back, or take it off this computer with `remove`")
     }
+  }
+
+  /// Whether nothing stands at a path, and no folder of this computer ever did as far as its list tells: a mistyped name,
+  /// not a directory that went away.
+  private func isNowhere(_ dir: PathBytes) -> Bool {
+    guard let registry, let entries = registry.fileIsThere ? try? registry.entries() : [] else { return false }
+    // By the last name alone, since what is missing may have been reached by a link.
+    guard !entries.contains(where: { $0.dir.name == dir.name || $0.dir.contains(dir) }) else { return false }
+    do throws(FileError) {
+      _ = try context.files.status(dir)
+      return false
+    } catch { return error.code == ENOENT || error.code == ENOTDIR }
   }
 
   /// Whether a directory without a folder is that of a listed one whose volume is not mounted now (X3.4).

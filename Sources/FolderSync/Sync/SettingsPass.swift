@@ -29,6 +29,7 @@ extension FolderEngine {
   /// Sends an edit of the settings file, before the scan, so that the answer is in force for the rest of the push (F1.12).
   package func sendSettings() throws -> SettingsFileOutcome {
     var outcome = SettingsFileOutcome()
+    if context.sabotage.breaks(.nothingDecided) { return outcome }
     let root = try openRoot()
     try settleSettingsLanding(in: root)
     let held: [UInt8]?
@@ -121,6 +122,7 @@ extension FolderEngine {
   /// (F1.11, F1.22, X20.1).
   package func writeSettings(in root: any Directory) throws -> SettingsFileOutcome {
     var outcome = SettingsFileOutcome()
+    if context.sabotage.breaks(.nothingDecided) { return outcome }
     try settleSettingsLanding(in: root)
     guard let row = try settingsRow() else { return outcome }
     let last = try lastWritten

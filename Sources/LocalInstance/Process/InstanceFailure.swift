@@ -19,7 +19,7 @@ public enum InstanceFailure: Error, Hashable, Sendable, CustomStringConvertible 
   public var description: String {
     switch self {
     case .held(let pid, let data):
-      "an instance already runs on \(data)" + (pid.map { " (process \($0))" } ?? "")
+      "an instance already runs on \(data)" + (pid.map { " (process \($0))" } ?? "") + "; `instance stop` ends it"
     case .notReady(let words), .invalid(let words), .foreign(let words), .failed(let words): words
     case .refused(_, let code, let message): "\(message) (\(code))"
     }

@@ -48,7 +48,10 @@ private struct Uninstalled {
     if instanceStopped { lines.append("stopped this computer's instance") }
     if let backup { lines.append("copied its data to \(backup)") }
     if instanceRemoved { lines.append("removed its data") }
-    if let instanceKept { lines.append("its data stays at \(instanceKept); --backup or --purge takes it away") }
+    if let instanceKept {
+      lines.append(
+        "its data stays at \(instanceKept); `uninstall --purge` takes it away, `uninstall --backup DIR` after a copy")
+    }
     lines += folders.map { "\($0) is no folder any more; its files stay" }
     return lines.isEmpty ? ["nothing was set up on this computer"] : lines
   }

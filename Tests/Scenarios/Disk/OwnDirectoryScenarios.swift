@@ -73,7 +73,9 @@ struct OwnDirectoryScenarios {
   func neverLetsGo() throws {
     let bench = try FolderBench()
     let folder = try KeptFolder(bench)
+    try folder.write("a.md")
     try folder.push()
+    #expect(try bench.titles() == ["a"])
     let waited = try folder.folders.working(folder.root, "watch") { _ in
       let before = bench.clock.monotonic
       let error = try #require(refusal { _ = try folder.confirm() })
@@ -181,6 +183,13 @@ struct OwnDirectoryScenarios {
       }
       isDone = !met.withLock { $0 }
       step += 1
+      if isDone {
+        // The one that met no fault is a folder that works.
+        _ = try folder.confirm()
+        try folder.write("new.md")
+        try folder.push()
+        #expect(try bench.titles().contains("new"))
+      }
     }
     #expect(step > 20)
   }
@@ -204,9 +213,15 @@ struct OwnDirectoryScenarios {
       refused = error != nil
       if refused { #expect(folder.disk.status(folder.root) == nil, "request \(step)") }
       step += 1
+      if !refused {
+        // The one that was not refused is a folder that works.
+        try folder.write("a.md")
+        #expect(try folder.push().scan.created == 1)
+      }
       if count < failing + 1 { break }
     }
     #expect(step > 1)
+    #expect(try bench.titles() == ["a"])
   }
 
   @Test("X6.2 a .marfa that is a link or a file is refused, and left", arguments: [true, false])

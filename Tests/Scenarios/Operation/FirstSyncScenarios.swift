@@ -26,6 +26,26 @@ struct FirstSyncScenarios {
     #expect(status.firstSyncWaits && status.plan == FolderPlan(write: 2, send: 3, beside: 0))
   }
 
+  @Test("F54.3 F12.26 a plan counts the picture that a note to be written embeds")
+  func planOfEmbeds() throws {
+    let bench = try FolderBench()
+    let note = try bench.item("One", body: "![[oven.png]]\n")
+    let picture = try bench.file("oven.png", Array("picture".utf8), type: "core.file.image", mime: "image/png")
+    try bench.ask(
+      "POST", "/edges",
+      [
+        "source_id": .string(picture.text), "target_id": .string(note.text), "edge_type": "attached-to",
+        "properties": [:],
+      ])
+    let folder = try KeptFolder(bench, added: false)
+    let added = try folder.add(yes: false)
+    #expect(added.firstSync == FirstSyncReading(waiting: true, plan: FolderPlan(write: 2, send: 0, beside: 0)))
+    #expect(folder.files().isEmpty)
+    #expect(try folder.confirm().firstSync)
+    #expect(try folder.push().pull?.written == 2)
+    #expect(folder.files() == ["One.md", "oven.png"])
+  }
+
   @Test("F-S401 pull, restore, a drain and a watch of a waiting folder are refused")
   func refusedWhileWaiting() throws {
     let bench = try FolderBench()

@@ -80,7 +80,9 @@ struct LastLookScenarios {
   func entries() throws {
     let bench = try FolderBench()
     let folder = try KeptFolder(bench)
+    try folder.write("a.md")
     try folder.push()
+    #expect(try bench.titles() == ["a"])
     try folder.disk.delete(folder.path(".marfa"))
     let second = try bench.folder(["title": "Second", "search": ["types": ["core.note"]]])
     _ = try folder.folders.add(folder.root, following: second, yes: true)
