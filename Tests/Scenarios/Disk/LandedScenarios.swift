@@ -230,6 +230,7 @@ struct LandedScenarios {
     let names = [".marfa-1x-3.tmp", "notes.tmp", ".marfa-9-.tmp", ".marfa-9.tmp", ".marfa--3.tmp", ".marfa-9-3.tmp.md"]
     for name in names { try folder.write(name, "Mine.\n") }
     try folder.disk.makeDirectory(folder.path(".marfa-9-4.tmp"))
+    #expect(folder.text("A.md")?.hasSuffix("Words.\n") == true)
     for _ in 0..<2 { try folder.push() }
     for name in names { #expect(folder.text(name)?.hasSuffix("Mine.\n") == true, "\(name)") }
     #expect(folder.disk.status(folder.path(".marfa-9-4.tmp"))?.kind == .directory)

@@ -22,6 +22,10 @@ struct ListScenarios {
     let sibling = folder.root.parent.appending("Notes2")
     _ = try folder.folders.add(sibling, following: folder.id, yes: true)
     #expect(try folder.folders.list().map(\.dir) == [folder.root, sibling])
+    try folder.disk.write(sibling.appending("a.md"), Array("Words.\n".utf8))
+    bench.clock.advance(seconds: 3)
+    _ = try folder.folders.push(sibling)
+    #expect(try bench.titles() == ["a"])
   }
 
   @Test("X-S12 a folder moved to another path and pushed there has one entry, of the new path")

@@ -61,6 +61,8 @@ struct SettingsFileScenarios {
     let (push, _) = try desk.push()
     #expect(!push.settings.written && desk.machine.disk.status(desk.machine.at(Self.yaml)) == before)
     #expect(try desk.machine.need(Self.yaml) == text)
+    try desk.machine.edit(Self.yaml, "title: ", "title: More ")
+    #expect(try desk.push().report.settings.sent)
   }
 
   @Test("X-S43 revoked_at is left out, and the row's own order kept")
@@ -82,6 +84,7 @@ struct SettingsFileScenarios {
       .filter { !$0.hasPrefix("#") && !$0.hasPrefix(" ") && $0.contains(":") }
       .map { String($0.prefix { $0 != ":" }) }
     #expect(named == ["folder", "version"] + kept)
+    try desk.works()
   }
 
   @Test("X-S44 a changed ignore is one PATCH of ignore and version; the file has the new version; the push goes by it")
@@ -318,6 +321,7 @@ struct SettingsFileScenarios {
     #expect(try desk.machine.need(Self.yaml) == text)
     #expect(try desk.machine.folders.list().count == 1)
     #expect(try changes(desk.push().sent, desk).isEmpty)
+    try desk.works()
   }
 
   @Test("X-S57 while the first sync waits an edited file is not sent")

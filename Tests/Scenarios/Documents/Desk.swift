@@ -147,6 +147,16 @@ final class Desk {
   }
 }
 
+extension Desk {
+  /// Shows that the folder is one that works: an ordinary note becomes an item. What else a test tells stays away means
+  /// something only there.
+  func works() throws {
+    try machine.save("ordinary.md", "Words.\n")
+    _ = try push()
+    _ = try id("ordinary")
+  }
+}
+
 extension FolderMachine {
   /// Saves a file with one text in it changed.
   func edit(_ path: String, _ old: String, _ new: String) throws {

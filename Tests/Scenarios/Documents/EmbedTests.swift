@@ -466,6 +466,7 @@ struct EmbedTests {
   @Test("F-S12.23 folders of notes and of every type list attached-to when hydrated; one of files does not")
   func slices() throws {
     let bench = try FolderBench()
+    try bench.item("One")
     for (search, lists) in [
       (["types": ["core.note"]] as JSON, true), (["types": ["core.file"]], false), ([:], true),
     ] {
@@ -476,6 +477,8 @@ struct EmbedTests {
       _ = try machine.push()
       let listed = bench.transport.requests.contains { $0.hasPrefix("GET /edges?") && $0.contains("attached-to") }
       #expect(listed == lists, "\(search.compact)")
+      // A search of every type holds the machine's own items too.
+      #expect(machine.files().contains("One.md") == lists, "\(machine.files())")
     }
   }
 

@@ -424,6 +424,12 @@ struct PlacementTests {
     if isTaken {
       try machine.add(folder)
       #expect(machine.disk.status(machine.root) != nil)
+      // A copy is filled by a key that reads the other edges too.
+      if edges["*"] != nil {
+        try machine.save("a.md", "Words.\n")
+        _ = try machine.push()
+        #expect(try bench.ids("a").count == 1)
+      }
     } else {
       do {
         try machine.add(folder)
@@ -476,6 +482,8 @@ struct PlacementTests {
       "metadata_permissions": [:], "extension_permissions": [:], "profile_permissions": [:], "expires_at": nil,
     ]
     for member in wanted.object?.members ?? [] { #expect(key[member.key] == member.value, "\(member.key)") }
+    _ = try desk.push()
+    #expect(desk.machine.files() == ["A.md"])
   }
 
   @Test("F-S19.24 a picture beside notes goes bytes first, then the item, then its edge")

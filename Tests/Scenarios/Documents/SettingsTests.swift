@@ -101,6 +101,9 @@ struct SettingsScenarioTests {
     let machine = bench.machine()
     try machine.add(live)
     #expect(try machine.folders.list().count == 1)
+    try machine.save("a.md", "Words.\n")
+    _ = try machine.push()
+    #expect(try bench.ids("a").count == 1)
   }
 
   @Test("F-S1.5 a folder answered 404 names system.folder:read for a key that lacks it, and not for one that has it")
@@ -119,6 +122,11 @@ struct SettingsScenarioTests {
       } catch { #expect("\(error)".contains("system.folder:read") == names, "\(error)") }
       #expect(machine.text(Self.yaml) == nil)
     }
+    let machine = bench.machine("taken")
+    try machine.add(folder)
+    try machine.save("a.md", "Words.\n")
+    _ = try machine.push()
+    #expect(try bench.ids("a").count == 1)
   }
 
   @Test("F1.7 in part: a default tag appended goes as one change of defaults, and the same push's new file takes it")
@@ -254,6 +262,7 @@ struct SettingsScenarioTests {
   @Test("F-S1.16 an unsent edit is lost where the folder is added again, and nothing is sent")
   func addedAgain() throws {
     let desk = try Desk()
+    try desk.works()
     _ = try desk.push()
     try desk.machine.edit(Self.yaml, "title: Notes", "title: Mine")
     let sent = try desk.sent { try desk.machine.add(desk.folder) }
@@ -433,5 +442,6 @@ struct SettingsScenarioTests {
     let beside = desk.machine.disk.tree(desk.machine.root).map { $0.path.name.description }
       .filter { !$0.hasPrefix("core.") }
     #expect(beside == ["folder.yaml"])
+    try desk.works()
   }
 }

@@ -200,6 +200,10 @@ struct TakingScenarios {
   func noPattern(list: String) throws {
     let bench = try FolderBench()
     var settings = KeptFolder.notes.object ?? JSONObject()
+    let taken = try KeptFolder(bench, machine: bench.machine("taken"))
+    try taken.write("ordinary.md")
+    try taken.push()
+    #expect(try bench.titles() == ["ordinary"])
     settings[Text(list)] = ["a{b"]
     let id: EntityID
     do { id = try bench.folder(.object(settings)) } catch let error as BenchError {
@@ -331,10 +335,11 @@ struct TakingScenarios {
     let bench = try FolderBench()
     let item = try bench.item("Plan")
     let folder = try KeptFolder(bench, KeptFolder.notes(["first_placement": ["core.note": "Deck.key"]]))
+    try folder.write("ordinary.md")
     let push = try folder.push()
     #expect(push.pull?.outside == 1 && push.pull?.written == 0)
     #expect(push.pull?.flagged.first?.item == item.description)
-    #expect(folder.files().isEmpty)
+    #expect(try folder.files() == ["ordinary.md"] && bench.titles() == ["Plan", "ordinary"])
     #expect(try folder.placement(of: item) == nil)
   }
 

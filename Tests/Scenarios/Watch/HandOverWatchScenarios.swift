@@ -12,6 +12,7 @@ struct HandOverWatchScenarios {
     let folder = try KeptFolder(bench)
     try folder.write("One.md", "One.\n")
     try folder.push()
+    try #require(try bench.titles() == ["One"])
     return folder
   }
 

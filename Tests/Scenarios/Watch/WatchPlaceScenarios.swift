@@ -11,6 +11,7 @@ struct WatchPlaceScenarios {
     let folder = try KeptFolder(bench)
     for name in files { try folder.write(name, "\(name)\n") }
     try folder.push()
+    try #require(try !bench.titles().isEmpty || files.isEmpty)
     return folder
   }
 

@@ -236,6 +236,9 @@ struct WatchSayingScenarios {
     let ended = try #require(try watch.run(seconds: 60))
     #expect(ended.code == .watch && ended.exit == 3)
     #expect(ended.message.contains("no longer reach the folder"), "\(ended.message)")
+    bench.transport.before = nil
+    try folder.push()
+    #expect(folder.files() == ["Plan.md"])
   }
 
   @Test("F-S291 another device's change is written while a watch runs, with no hydration")
