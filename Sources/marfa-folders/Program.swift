@@ -49,6 +49,7 @@ final class Sharing: Sendable {
 
 /// Runs the command line of this process and gives its exit status.
 func runProgram() -> Int32 {
+  holdStandardDescriptors()
   let words = argumentWords().dropFirst()
   let environment = environmentVariables()
   let output = Output(json: CommandParser.asksForJSON(Array(words)), color: Style.isWanted(environment))
@@ -84,24 +85,42 @@ private func run(_ words: [Text], _ program: Program) -> Int32 {
       program.output.text("marfa-folders \(Program.version)\n")
       return 0
     case .run(let command, let path, let values, let arguments):
-      return run(command, Invocation(path: path, values: values, arguments: arguments, program: program))
+      return run(command, Invocation(path: path, values: values, arguments: arguments, program: program), root)
     }
   } catch {
     let refusal = MarfaError(.usage, Output.oneLine(error.message))
     program.output.refusal(refusal)
-    program.output.note(HelpText(root: root).usage(error.path))
-    program.output.note("'\((["marfa-folders"] + error.path).joined(separator: " ")) --help' tells more.")
+    sayUsage(error.path, root, program)
     return Int32(refusal.exit)
   }
 }
 
-private func run(_ command: Command, _ invocation: Invocation) -> Int32 {
+/// C4.5.
+private func sayUsage(_ path: [String], _ root: Command, _ program: Program) {
+  for line in HelpText(root: root).usage(path).split(separator: "\n") { program.output.note(String(line)) }
+  program.output.note("'\((["marfa-folders"] + path).joined(separator: " ")) --help' tells more.")
+}
+
+private func run(_ command: Command, _ invocation: Invocation, _ root: Command) -> Int32 {
   guard let body = command.run else { return 2 }
   do throws(MarfaError) {
     return try body(invocation)
   } catch {
-    if !invocation.program.output.isClosed { invocation.program.output.refusal(error) }
+    if !invocation.program.output.isClosed {
+      invocation.program.output.refusal(error)
+      // What a command finds wrong in its own words is told as what the parser finds is.
+      if error.code == .usage { sayUsage(invocation.path, root, invocation.program) }
+    }
     return Int32(error.exit)
+  }
+}
+
+/// Whatever of standard input, output and error was closed goes nowhere from here on: a file of ours that got such a number
+/// would be written what is meant for a person (C3.5).
+private func holdStandardDescriptors() {
+  for descriptor in STDIN_FILENO...STDERR_FILENO where fcntl(descriptor, F_GETFD) < 0 {
+    // The lowest free number is the one that was closed.
+    _ = open("/dev/null", O_RDWR)
   }
 }
 

@@ -35,6 +35,30 @@ import TestSupport
     #expect(ran.status == 0, "\(words): \(ran.outText) \(ran.errText)")
   }
 
+  @Test("N4.1 a program in a directory no unit can name is refused as a unit, and started by the desktop's entry")
+  func oddPath() async throws {
+    for name in ["o'neil", "say \"x\"", "back\\slash", "50%$`off"] {
+      let binary = scratch.at("\(name)/marfa-folders")
+      try scratch.makeDirectory(name)
+      if Glibc.link(MarfaFolders.binary, binary) != 0 {
+        try scratch.write("\(name)/marfa-folders", try #require(fileBytes(MarfaFolders.binary)))
+        #expect(chmod(binary, 0o755) == 0)
+      }
+      let refused = try await ChildProcess(
+        [binary, "--json", "autostart", "enable", "--systemd"], environment: program.environment
+      ).end(within: .seconds(120))
+      #expect(refused.code == "invalid" && scratch.text(unit) == nil, "\(name): \(refused.errText)")
+      let made = try await ChildProcess(
+        [binary, "--json", "autostart", "enable", "--xdg"], environment: program.environment
+      ).end(within: .seconds(120))
+      #expect(made.status == 0, "\(name): \(made.errText)")
+      try await validate(["desktop-file-validate", scratch.at(entry)])
+    }
+    // Both levels of escapes, as the desktop takes them off again.
+    #expect(
+      scratch.text(entry)?.contains(#"/50%%\\$\\`off/marfa-folders" watch"#) == true, "\(scratch.text(entry) ?? "")")
+  }
+
   @Test("N-S16 N4.1 N4.2 N4.3 enabled twice and disabled once: each file is there once, valid, and gone")
   func enableAndDisable() async throws {
     #expect(try await json(["status"]) == ["enabled": "none", "running": false, "files": []])

@@ -37,6 +37,11 @@ import TestSupport
     #expect(refused.message.contains(notes), "\(refused.message)")
     #expect(scratch.files("config").count == 1)
     #expect(try await program.run(["sync", notes]).status == 0)
+    // A copy that cannot be made is refused before anything goes.
+    for place in [notes, "/proc/nope"] {
+      let refused = try await program.run(["--json", "uninstall", "--backup", place])
+      #expect(refused.status != 0 && scratch.files("config").count == 1, "\(refused.errText)")
+    }
     let done = try await program.run(["--json", "uninstall", "--backup", scratch.at("saved")])
     #expect(done.status == 0, "\(done.errText)")
     let report = try #require(done.json)

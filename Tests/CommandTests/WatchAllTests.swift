@@ -172,6 +172,15 @@ import Testing
     }
     try await child.wait("WATCHDOG", within: .seconds(60)) { _ in socket.lines().contains("WATCHDOG=1") }
     #expect(socket.lines().count { $0 == "READY=1" } == 1)
+    // It stays current: a pause and its end are told.
+    #expect(try await program.run(["pause", scratch.at("One")]).status == 0)
+    try await child.wait("the pause", within: .seconds(600)) { _ in
+      socket.lines().last { $0.hasPrefix("STATUS=") } == "STATUS=1 folder watched (1 paused)"
+    }
+    #expect(try await program.run(["resume", scratch.at("One")]).status == 0)
+    try await child.wait("its end", within: .seconds(600)) { _ in
+      socket.lines().last { $0.hasPrefix("STATUS=") } == "STATUS=1 folder watched"
+    }
     child.signal(SIGTERM)
     #expect(try await child.end(within: .seconds(60)).status == 0)
   }

@@ -16,6 +16,7 @@ extension Folders {
     guard wanted.isValidUTF8 else {
       throw MarfaError(.invalid, "\(dir): its path is not valid UTF-8, so it cannot be listed")
     }
+    try refusePortal(wanted)
     try refuseNesting(wanted)
     var making = Making(context: context)
     do {
@@ -31,6 +32,22 @@ extension Folders {
 
   private func resolved(_ dir: PathBytes) throws -> PathBytes {
     do throws(FileError) { return try context.files.resolve(dir) } catch { throw MarfaError(error) }
+  }
+
+  /// P1.6: a document portal shows a directory of the computer under another path while a sandboxed program may see it.
+  private func refusePortal(_ root: PathBytes) throws {
+    let names = root.components.map(\.bytes)
+    let isPortal =
+      names.starts(with: ["run", "flatpak", "doc"].map { Array($0.utf8) })
+      || (names.count > 3 && names[0].elementsEqual("run".utf8) && names[1].elementsEqual("user".utf8)
+        && names[3].elementsEqual("doc".utf8))
+    guard isPortal else { return }
+    let told = context.files.attribute("user.document-portal.host-path", of: root)
+    let host = told.map { PathBytes(bytes: Array($0.prefix { $0 != 0 })) }
+    throw MarfaError(
+      .invalid,
+      "\(root) is a document portal's view of a directory, which may go at any time; "
+        + (host.map { "add \($0), which it shows" } ?? "add the directory by its own path on this computer"))
   }
 
   private func refuseNesting(_ root: PathBytes) throws {

@@ -19,6 +19,10 @@ package struct MachineWatchState: Hashable, Sendable {
   package var failed = 0
   /// Folders neither watched nor told as failed yet.
   package var starting = 0
+  /// Of those watched: paused by the person.
+  package var paused = 0
+  /// Of those watched: their server cannot be reached.
+  package var unreachable = 0
 
   /// Every folder is watched or told as failed.
   package var isReady: Bool { starting == 0 }
@@ -196,6 +200,10 @@ package final class MachineWatch: Sendable {
         case .starting: state.starting += 1
         case .watched: state.watched += 1
         case .failed: state.failed += 1
+        }
+        if worker.stage == .watched {
+          if worker.isPaused { state.paused += 1 }
+          if worker.isUnreachable { state.unreachable += 1 }
         }
       }
       return state

@@ -12,6 +12,8 @@ final class WatchWorker: Sendable {
     var stage = Stage.starting
     var refusal: MarfaError?
     var isOver = false
+    var isPaused = false
+    var isUnreachable = false
     /// What was told of the last error, until it runs again.
     var told: String?
   }
@@ -60,6 +62,10 @@ final class WatchWorker: Sendable {
   }
 
   var stage: Stage { state.withLock { $0.stage } }
+  /// Whether the person paused it.
+  var isPaused: Bool { state.withLock { $0.isPaused } }
+  /// Whether its server cannot be reached.
+  var isUnreachable: Bool { state.withLock { $0.isUnreachable } }
   /// Whether its watch ended by itself: removed, or off the list.
   var isOver: Bool { state.withLock { $0.isOver } }
   /// Why its credential was refused, while it waits for another.
@@ -91,7 +97,11 @@ final class WatchWorker: Sendable {
       do throws(MarfaError) {
         try watching(dir, stop, progress) { [self] event in
           switch event {
-          case .watching, .paused: watched()
+          case .watching: watched()
+          case .paused: watched(isPaused: true)
+          case .resumed, .takenBack: stands { $0.isPaused = false }
+          case .unreachable: stands { $0.isUnreachable = true }
+          case .reachable: stands { $0.isUnreachable = false }
           default: break
           }
           tell(.folder(event))
@@ -114,18 +124,25 @@ final class WatchWorker: Sendable {
     onChange()
   }
 
-  private func watched() {
-    state.withLock { state in
+  private func watched(isPaused: Bool = false) {
+    stands { state in
       state.stage = .watched
       state.refusal = nil
       state.told = nil
+      state.isPaused = isPaused
     }
+  }
+
+  private func stands(_ change: (inout State) -> Void) {
+    state.withLock { change(&$0) }
     onChange()
   }
 
   private func failed(_ error: MarfaError, _ wait: Int) {
     let isNew = state.withLock { state in
       state.stage = .failed
+      state.isPaused = false
+      state.isUnreachable = false
       state.refusal = error.exit == 5 ? error : nil
       // A command that works the folder for a moment is nothing to tell.
       if error.code == .readingHandle, wait < 8 { return false }

@@ -9,18 +9,8 @@ extension InstanceHome {
   /// Blobs are copied before and after the database: whatever a row of the copy names was there before its snapshot or
   /// came before its end. Writers go on: the snapshot reads beside the log.
   public func backup(to target: PathBytes) throws(InstanceFailure) {
-    var found = marfa_stat()
-    guard database.withCString({ marfa_statx(AT_FDCWD, $0, &found) }) == 0 else {
-      throw .invalid("there is no instance's data in \(path)")
-    }
-    guard target.isAbsolute else { throw .invalid("\(target) is no absolute path") }
-    if target.withCString({ marfa_statx_follow(AT_FDCWD, $0, &found) }) == 0 {
-      guard found.mode & 0o170000 == 0o040000, PrivateFile.names(in: target).isEmpty else {
-        throw .invalid("\(target) is not an empty directory")
-      }
-    }
+    try prepareBackup(at: target)
     let copy = InstanceHome(target)
-    try copy.make()
     do {
       try copyBlobs(to: copy)
       let source = try Database(path: database.description, mode: .readWrite)
@@ -36,6 +26,19 @@ extension InstanceHome {
     } catch {
       throw .failed("the backup was not finished: \(error)")
     }
+  }
+
+  /// Makes the directory of a copy, which is to be empty or absent; nothing is copied yet.
+  public func prepareBackup(at target: PathBytes) throws(InstanceFailure) {
+    guard holdsData else { throw .invalid("there is no instance's data in \(path)") }
+    var found = marfa_stat()
+    guard target.isAbsolute else { throw .invalid("\(target) is no absolute path") }
+    if target.withCString({ marfa_statx_follow(AT_FDCWD, $0, &found) }) == 0 {
+      guard found.mode & 0o170000 == 0o040000, PrivateFile.names(in: target).isEmpty else {
+        throw .invalid("\(target) is not an empty directory")
+      }
+    }
+    try InstanceHome(target).make()
   }
 
   private func copyBlobs(to copy: InstanceHome) throws {

@@ -32,6 +32,12 @@ public struct InstanceHome: Hashable, Sendable {
   var startLockFile: PathBytes { path.appending("start.lock") }
   var statusFile: PathBytes { path.appending("instance.json") }
 
+  /// Whether an instance ever ran here.
+  public var holdsData: Bool {
+    var found = marfa_stat()
+    return database.withCString { marfa_statx(AT_FDCWD, $0, &found) } == 0
+  }
+
   /// The owner's key, as our own commands at `local` read it. Nil where the instance never ran.
   /// - Throws: `InstanceFailure.failed` for a file that is there and can't be used.
   public func ownerKey() throws(InstanceFailure) -> String? {

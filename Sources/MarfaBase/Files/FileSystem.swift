@@ -269,6 +269,8 @@ public protocol FileSystem: Sendable {
   func status(_ path: PathBytes) throws(FileError) -> FileStatus?
   /// The kernel's number of the type of file system a path lies on (`statfs`); nil where it cannot be told.
   func typeNumber(of path: PathBytes) -> UInt64?
+  /// An attribute of what a path leads to; nil where it has none of that name, or it cannot be told.
+  func attribute(_ name: String, of path: PathBytes) -> [UInt8]?
   /// Opens a file to lock, following no link; makes it 0600 where missing and `create` is true, else returns nil.
   func lockFile(_ name: PathBytes, in directory: any Directory, create: Bool) throws(FileError) -> (any LockFile)?
   /// Makes several files durable, together where that is faster: syncs at one time share a commit of the disk's journal.
@@ -283,6 +285,9 @@ public protocol FileSystem: Sendable {
 extension FileSystem {
   /// Not told.
   public func typeNumber(of path: PathBytes) -> UInt64? { nil }
+
+  /// Not told.
+  public func attribute(_ name: String, of path: PathBytes) -> [UInt8]? { nil }
 
   /// One after another.
   public func sync(_ files: [any WritableFile]) -> [FileError?] {

@@ -66,6 +66,11 @@ public final class MemoryFileSystem: FileSystem {
     }
   }
 
+  /// An attribute of what a path leads to.
+  public func attribute(_ name: String, of path: PathBytes) -> [UInt8]? {
+    try? disk.with { (state) throws(FileError) in state[try state.node(at: path, following: true)].attributes[name] }
+  }
+
   /// Opens a file to lock.
   public func lockFile(_ name: PathBytes, in directory: any Directory, create: Bool) throws(FileError)
     -> (any LockFile)?

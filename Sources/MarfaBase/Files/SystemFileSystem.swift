@@ -77,6 +77,13 @@ public struct SystemFileSystem: FileSystem {
     return FileStatus(found)
   }
 
+  /// As `getxattr` tells it.
+  public func attribute(_ name: String, of path: PathBytes) -> [UInt8]? {
+    var value = [UInt8](repeating: 0, count: 4096)
+    let size = path.withCString { getxattr($0, name, &value, value.count) }
+    return size >= 0 ? Array(value.prefix(size)) : nil
+  }
+
   /// As `statfs` tells it.
   public func typeNumber(of path: PathBytes) -> UInt64? {
     let number = path.withCString { marfa_file_system_type($0) }

@@ -41,9 +41,9 @@ func addCommand() -> Command {
 
   let work = try FolderWork(session)
   let (folder, isNew) = try chooseFolder(directory, session, work, asks: asks)
-  if invocation.has("backup") { try backUp(directory, session) }
   var added: AddedFolder
   do throws(MarfaError) {
+    if invocation.has("backup") { try backUp(directory, folder, session, work) }
     added = try Progress.of(directory, program, session.context) { () throws(MarfaError) in
       try work.add(directory, following: folder, confirmed: invocation.has("yes"))
     }
@@ -182,6 +182,8 @@ private var nothingChosen: MarfaError { MarfaError(.canceled, "no folder was cho
 /// N1.3: the folder an `add --create` made goes again where the add is refused, or is named with the command.
 private func takeBack(_ folder: EntityID, _ work: FolderWork, _ error: MarfaError) -> MarfaError {
   var error = error
+  // What was made for this goes again: there is nothing to change, but to name what is wanted otherwise.
+  error.message = error.message.replacing("; `marfa-folders change \(folder)` changes it", with: "")
   do throws(MarfaError) {
     _ = try work.connection().request("POST", "/folders/\(folder)/revoke")
   } catch let failure {

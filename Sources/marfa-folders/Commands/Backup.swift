@@ -1,9 +1,13 @@
+import FolderSync
 import Glibc
 import MarfaBase
 import MarfaCopy
 
 /// `add --backup` (P7.2): copies the directory beside itself, by reflink where the disk can, before anything is written.
-func backUp(_ directory: PathBytes, _ session: Session) throws(MarfaError) {
+/// What would be refused all the same is not copied first (C7.2).
+func backUp(_ directory: PathBytes, _ folder: EntityID, _ session: Session, _ work: FolderWork) throws(MarfaError) {
+  if DirectoryLook.at(directory, session.context.files).state == .folder { return }
+  _ = try work.connection().request("GET", "/items/\(folder)")
   guard let status = try? session.context.files.status(directory), status.kind == .directory else { return }
   let stamp = session.context.clock.now.description.prefix(19).replacing(":", with: "")
   let target = directory.parent.appending(
@@ -11,7 +15,8 @@ func backUp(_ directory: PathBytes, _ session: Session) throws(MarfaError) {
   if let taken = try? session.context.files.status(target), taken.kind == .directory {
     throw MarfaError(.invalid, "\(target) is there already; no backup was made and nothing was added")
   }
-  let result = runTool(["cp", "-a", "--reflink=auto", "-T", "--"], [directory, target])
+  let result = runTool(
+    ["cp", "-a", "--reflink=auto", "-T", "--"], [directory, target], quiet: session.program.output.json)
   guard result == 0 else {
     throw MarfaError(
       .io, "the directory could not be copied to \(target) ('cp' ended with \(result)); nothing was added")

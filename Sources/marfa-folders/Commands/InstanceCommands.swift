@@ -87,9 +87,10 @@ private func home(_ invocation: Invocation) throws(MarfaError) -> InstanceHome {
 }
 
 private func keys(_ invocation: Invocation) throws(MarfaError) -> InstanceKeys {
-  InstanceKeys(
-    home: try home(invocation),
-    transport: CurlTransport(CurlTransport.Options(localSocket: try home(invocation).socket)),
+  let home = try home(invocation)
+  guard home.holdsData else { throw MarfaError(.invalid, "there is no instance's data in \(home.path)") }
+  return InstanceKeys(
+    home: home, transport: CurlTransport(CurlTransport.Options(localSocket: home.socket)),
     stop: invocation.program.stop)
 }
 

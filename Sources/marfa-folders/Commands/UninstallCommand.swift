@@ -73,9 +73,10 @@ private struct Uninstalled {
       .invalid,
       "nothing was taken away, because writes wait to be sent: \(waiting.joined(separator: ", ")); 'sync' sends them")
   }
+  let target = try backupTarget(invocation)
   var done = Uninstalled()
   done.files = try Autostart(program).disable()
-  try endInstance(invocation, &done)
+  try endInstance(invocation, target, &done)
   if invocation.has("purge") {
     for dir in folders {
       try work.remove(dir)
@@ -94,13 +95,12 @@ private struct Uninstalled {
   return 0
 }
 
-/// Stops the instance. Its data goes with a backup or with `--purge`; at a terminal the backup is offered.
-private func endInstance(_ invocation: Invocation, _ done: inout Uninstalled) throws(MarfaError) {
+/// Where a copy of the instance's data shall go, at a terminal offered; a place that cannot take it is refused here.
+private func backupTarget(_ invocation: Invocation) throws(MarfaError) -> PathBytes? {
   let program = invocation.program
   guard let directory = program.instanceDirectory, ((try? SystemFileSystem().status(directory)) ?? nil) != nil else {
-    return
+    return nil
   }
-  let home = try program.instanceHome()
   var target = invocation.value("backup").map { program.absolute(PathBytes($0)) }
   if target == nil, program.terminal.canAsk, !program.output.json {
     program.terminal.ask("This computer's instance holds notes. A directory to copy its data to, or Enter for none: ")
@@ -108,6 +108,21 @@ private func endInstance(_ invocation: Invocation, _ done: inout Uninstalled) th
       target = program.absolute(PathBytes(Terminal.trimmed(answer)))
     }
   }
+  guard let target else { return nil }
+  let home = try program.instanceHome()
+  do throws(InstanceFailure) { try home.prepareBackup(at: target) } catch { throw MarfaError(error) }
+  return target
+}
+
+/// Stops the instance. Its data goes with a backup or with `--purge`.
+private func endInstance(
+  _ invocation: Invocation, _ target: PathBytes?, _ done: inout Uninstalled
+) throws(MarfaError) {
+  let program = invocation.program
+  guard let directory = program.instanceDirectory, ((try? SystemFileSystem().status(directory)) ?? nil) != nil else {
+    return
+  }
+  let home = try program.instanceHome()
   do throws(InstanceFailure) {
     if let target {
       try home.backup(to: target)

@@ -141,6 +141,8 @@ struct ServiceManager: Sendable {
     var lines: [String] = []
     if state.isReady, saidReady.take() { lines.append("READY=1") }
     var words = "\(counted(state.watched, "folder")) watched"
+    if state.paused > 0 { words += " (\(state.paused) paused)" }
+    if state.unreachable > 0 { words += ", the server of \(state.unreachable) out of reach" }
     if state.failed > 0 { words += ", \(state.failed) not" }
     if state.starting > 0 { words += ", \(state.starting) starting" }
     lines.append("STATUS=\(words)")

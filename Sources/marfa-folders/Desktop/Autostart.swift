@@ -44,12 +44,35 @@ struct Autostart {
 
   // MARK: What
 
-  /// The program as a word both formats read: quoted, their specifiers doubled.
-  private func word() throws(MarfaError) -> String {
+  /// The program as a word of a kind's file: quoted, its specifiers doubled. A unit names no program whose path holds a
+  /// quote or a backslash, however they are written; an entry of the desktop does.
+  private func word(_ kind: Kind) throws(MarfaError) -> String {
     guard let path = String(validating: program.executable.bytes, as: UTF8.self),
-      !path.unicodeScalars.contains(where: { $0.value < 0x20 || $0 == "\"" || $0 == "\\" || $0 == "$" || $0 == "`" })
-    else { throw MarfaError(.invalid, "the program lies at \(program.executable), a path no unit can name") }
-    return "\"\(path.split(separator: "%", omittingEmptySubsequences: false).joined(separator: "%%"))\""
+      !path.unicodeScalars.contains(where: { $0.value < 0x20 || $0.value == 0x7F })
+    else {
+      throw MarfaError(
+        .invalid, "the program lies at \(program.executable), a path neither a unit nor an entry can name")
+    }
+    let doubled = path.split(separator: "%", omittingEmptySubsequences: false).joined(separator: "%%")
+    guard kind == .xdg else {
+      guard !path.unicodeScalars.contains(where: { "\"'\\$`".unicodeScalars.contains($0) }) else {
+        throw MarfaError(
+          .invalid,
+          "the program lies at \(program.executable), a path no unit can name; --xdg starts it from the desktop")
+      }
+      return "\"\(doubled)\""
+    }
+    // Escaped once within the quotes, and each backslash once more as every value of the file is.
+    var word = ""
+    for scalar in doubled.unicodeScalars {
+      switch scalar {
+      case "\"", "`", "$": word += "\\\\"
+      case "\\": word += "\\\\\\"
+      default: break
+      }
+      word.unicodeScalars.append(scalar)
+    }
+    return "\"\(word)\""
   }
 
   private func text(_ kind: Kind) throws(MarfaError) -> String {
@@ -63,7 +86,7 @@ struct Autostart {
 
       [Service]
       Type=notify
-      ExecStart=\(try word()) watch
+      ExecStart=\(try word(kind)) watch
       Restart=on-failure
       RestartSec=5
       RestartPreventExitStatus=5
@@ -85,7 +108,7 @@ struct Autostart {
       Type=Application
       Name=Marfa folders
       Comment=Keeps directories of notes in step with a Marfa server
-      Exec=\(try word()) watch
+      Exec=\(try word(kind)) watch
       Terminal=false
       NoDisplay=true
 

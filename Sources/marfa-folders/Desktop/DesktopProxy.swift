@@ -35,7 +35,11 @@ final class DesktopProxy: Sendable {
     return String(url[..<scheme.upperBound] + rest.prefix { $0 != "/" && $0 != "?" && $0 != "#" } + "/")
   }
 
+  /// GLib warns on standard error, where our own words alone belong (C4.3): what it has to say is not heard.
+  private static let quiet: Void = g_log_set_writer_func({ _, _, _, _ in G_LOG_WRITER_HANDLED }, nil, nil)
+
   private static func ask(_ site: String) -> String? {
+    _ = quiet
     guard let resolver = g_proxy_resolver_get_default() else { return nil }
     var error: UnsafeMutablePointer<GError>?
     let found = g_proxy_resolver_lookup(resolver, site, nil, &error)

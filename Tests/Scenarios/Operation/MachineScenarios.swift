@@ -94,6 +94,25 @@ struct MachineScenarios {
     #expect(folder.text("other/Plan.md") != nil)
   }
 
+  @Test("P1.6 a directory under a document portal is refused by add, naming the host's path where the portal tells it")
+  func portal() throws {
+    let bench = try FolderBench()
+    let folder = try KeptFolder(bench)
+    let portals: [PathBytes] = ["/run/user/1000/doc/ab12cd34/Notes", "/run/flatpak/doc/ab12cd34/Notes"]
+    for dir in portals { try folder.disk.write(dir.appending("One.md"), "One.\n") }
+    try folder.disk.setAttribute(portals[0], "user.document-portal.host-path", Array("/home/ana/Notes".utf8))
+    for dir in portals {
+      let error = try #require(refusal { _ = try folder.folders.add(dir, following: folder.id, yes: true) })
+      #expect(error.code == .invalid && error.message.contains("document portal"), "\(error.message)")
+      #expect(error.message.contains("add /home/ana/Notes,") == (dir == portals[0]), "\(error.message)")
+      #expect(folder.disk.status(dir.appending(".marfa")) == nil)
+    }
+    // Only below the portal's own directory.
+    try folder.disk.write("/run/user/1000/documents/Notes/One.md", "One.\n")
+    _ = try folder.folders.add("/run/user/1000/documents/Notes", following: folder.id, yes: true)
+    #expect(try folder.folders.list().count == 2)
+  }
+
   @Test("F-S305 a bound file whose directory becomes a folder is unreached, never trashed")
   func becomesFolder() throws {
     let bench = try FolderBench()
