@@ -117,6 +117,7 @@ public struct FaultyFileSystem: FileSystem {
   }
   /// As the inner one's.
   public func typeNumber(of path: PathBytes) -> UInt64? { inner.typeNumber(of: path) }
+  /// As the file system within tells it.
   public func attribute(_ name: String, of path: PathBytes) -> [UInt8]? { inner.attribute(name, of: path) }
   /// As the inner one's.
   public var writer: (pid: Int32, start: UInt64) { inner.writer }
