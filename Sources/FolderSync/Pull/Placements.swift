@@ -11,14 +11,19 @@ package struct PlacementWish: Sendable {
   package var placement: (created: Timestamp, edge: EntityID)?
   /// Where its file stands now.
   package var own: PathBytes?
+  /// Whether it is a file that nothing of this folder holds any more (F12.27). Other machines may have no file of it and
+  /// know nothing of it, so it takes no name from one they all have (F19.17).
+  package var isLeftOver: Bool
 
   package init(
-    item: EntityID, path: PathBytes, placement: (created: Timestamp, edge: EntityID)?, own: PathBytes?
+    item: EntityID, path: PathBytes, placement: (created: Timestamp, edge: EntityID)?, own: PathBytes?,
+    isLeftOver: Bool = false
   ) {
     self.item = item
     self.path = path
     self.placement = placement
     self.own = own
+    self.isLeftOver = isLeftOver
   }
 }
 
@@ -37,7 +42,7 @@ package struct Place: Hashable, Sendable {
 /// Gives every item a path, no two of them one name (F19.14 to F19.17).
 ///
 /// The order is total: items with a placement by its creation and id; then those without, the ones whose file is already
-/// there first, then by item id. Each in turn takes the path it asks for where no earlier one has it, else the first free
+/// there first, then by item id; files left over come after all others. Each in turn takes the path it asks for where no earlier one has it, else the first free
 /// number. A number is free where no file of the disk has the name but the item's own, and no item asks for it, so that a
 /// later item is never pushed off its own wish by an earlier one's number.
 ///
@@ -48,6 +53,7 @@ package func rankPlacements(
   _ wishes: [PlacementWish], isOnDisk: (_ path: PathBytes, _ own: PathBytes?) -> Bool
 ) -> [EntityID: Place] {
   func precedes(_ left: PlacementWish, _ right: PlacementWish) -> Bool {
+    if left.isLeftOver != right.isLeftOver { return right.isLeftOver }
     switch (left.placement, right.placement) {
     case (let one?, let other?): return (one.created, one.edge) < (other.created, other.edge)
     case (.some, nil): return true

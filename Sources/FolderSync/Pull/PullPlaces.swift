@@ -18,7 +18,8 @@ extension PullPass {
       {
         continue
       }
-      guard let wish = try wish(of: head) else { continue }
+      guard var wish = try wish(of: head) else { continue }
+      wish.isLeftOver = membership == .leftOtherwise && facts.isFileItem(head.type)
       wishes.append(wish)
     }
     places = rankPlacements(wishes) { [disk] path, own in disk.isTaken(path, but: own) }
@@ -74,6 +75,11 @@ extension PullPass {
     if let own, own.nameKey == path.nameKey { path = own } else { path = disk.spelled(path) }
     if own != path, PassFacts.refusal(ofPlacementAt: path) != nil {
       tell(own ?? path, .outside, "no placement holds such a path, so no file is written there", row.id)
+      return nil
+    }
+    // In the empty place of a volume that is not there a file would be hidden once it is back (P2.1).
+    if own != path, case .unmounted(_, let reason)? = walked.goneVolume(above: path) {
+      tell(own ?? path, .unmounted, reason, row.id)
       return nil
     }
     if own == nil || own != path,

@@ -439,10 +439,17 @@ extension PullPass {
     case .rawSpace: return tell("names no file: a space ends its path")
     case .missing, .file: break
     }
-    // The one bound at its path first (F12.33).
+    // Of several the one placed there, which every machine reads alike: two that each went by their own file would move
+    // each other's for ever (F12.35, F19.17). Then the one bound at its path (F12.33).
     if matches.count > 1 {
+      let placed = try matches.filter { item in
+        guard let text = try folder.placement(of: item)?.properties["path"]?.text,
+          case .inside(let place) = PlacementPath(text)
+        else { return false }
+        return EmbedFiles.answers(place, to: embed, in: path)
+      }
       let bound = matches.filter { bindings[$0].map { EmbedFiles.answers($0.path, to: embed, in: path) } ?? false }
-      if bound.count == 1 { matches = bound }
+      if placed.count == 1 { matches = placed } else if bound.count == 1 { matches = bound }
     }
     guard let item = matches.first, matches.count == 1 else {
       return tell(matches.isEmpty ? "names no attachment this folder can read" : "names more than one attachment")

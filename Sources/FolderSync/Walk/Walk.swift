@@ -87,6 +87,17 @@ package struct WalkResult: Sendable {
     return .looked
   }
 
+  /// The volume a path would lie on that was there at the last scan and is not now.
+  package func goneVolume(above path: PathBytes) -> Reach? {
+    guard let earlierMounts else { return nil }
+    var directory: PathBytes = .empty
+    for name in path.components.dropLast() {
+      directory = directory.appending(name)
+      if earlierMounts.contains(directory), !mounts.contains(directory) { return unmounted(directory, isGone: true) }
+    }
+    return nil
+  }
+
   private func unmounted(_ directory: PathBytes, isGone: Bool) -> Reach {
     .unmounted(
       directory,

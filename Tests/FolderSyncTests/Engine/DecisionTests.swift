@@ -131,6 +131,14 @@ struct DecisionTests {
     let places = rankPlacements(wishes) { path, _ in path == "Plan (2).md" }
     #expect(places[Self.id] == Place(path: "Plan.md", isBeside: false))
     #expect(places[Self.other] == Place(path: "Plan (3).md", isBeside: true))
+    // A file left over takes no name from one that every machine has, however old its placement is (F19.17).
+    let leftOver = rankPlacements([
+      PlacementWish(item: Self.other, path: "a.png", placement: (at, Self.other), own: "a.png", isLeftOver: true),
+      PlacementWish(
+        item: Self.id, path: "a.png", placement: (Timestamp(milliseconds: 9), Self.id), own: nil),
+    ]) { _, _ in false }
+    #expect(leftOver[Self.id] == Place(path: "a.png", isBeside: false))
+    #expect(leftOver[Self.other] == Place(path: "a (2).png", isBeside: true))
     #expect(unnumbered("Plan (2).md") == "Plan.md")
     #expect(unnumbered("Plan (two).md") == "Plan (two).md")
     #expect(unnumbered("(2).md") == "(2).md")
