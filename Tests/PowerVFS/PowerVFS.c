@@ -35,6 +35,8 @@ typedef struct Node {
   uint8_t *regions[shm_regions];
   int shm_users, shm_shared[shm_slots];
   void *shm_exclusive[shm_slots];
+  // How often its computer has lost its power: no memory outlives that.
+  int lives;
 } Node;
 
 typedef struct Computer {
@@ -48,7 +50,7 @@ typedef struct Computer {
 typedef struct File {
   sqlite3_file base;
   Node *node;
-  int lock, is_temporary, has_shm;
+  int lock, is_temporary, has_shm, life;
   int shm_shared[shm_slots];
 } File;
 
@@ -261,8 +263,10 @@ static int f_shm_map(sqlite3_file *base, int region, int size, int extends, void
   if (region >= shm_regions) return SQLITE_IOERR_SHMSIZE;
   if (!file->has_shm) {
     file->has_shm = 1;
+    file->life = node->lives;
     node->shm_users++;
   }
+  if (file->life != node->lives) return SQLITE_IOERR_SHMMAP;
   if (!node->regions[region]) {
     if (!extends) {
       *out = NULL;
@@ -277,6 +281,7 @@ static int f_shm_map(sqlite3_file *base, int region, int size, int extends, void
 static int f_shm_lock(sqlite3_file *base, int offset, int count, int flags) {
   File *file = (File *)base;
   Node *node = file->node;
+  if (file->life != node->lives) return SQLITE_OK;
   for (int slot = offset; slot < offset + count; slot++) {
     int others = node->shm_shared[slot] - file->shm_shared[slot];
     int taken = node->shm_exclusive[slot] && node->shm_exclusive[slot] != file;
@@ -301,6 +306,10 @@ static int f_shm_unmap(sqlite3_file *base, int deletes) {
   File *file = (File *)base;
   Node *node = file->node;
   if (!file->has_shm) return SQLITE_OK;
+  if (file->life != node->lives) {
+    file->has_shm = 0;
+    return SQLITE_OK;
+  }
   for (int slot = 0; slot < shm_slots; slot++) {
     node->shm_shared[slot] -= file->shm_shared[slot];
     file->shm_shared[slot] = 0;
@@ -492,6 +501,12 @@ void marfa_power_cut(const char *prefix, uint64_t seed) {
       } while (from < change->length);
     }
     forget_changes(node);
+    // A connection that was not closed may still point at its memory, which is left to it.
+    node->lives++;
+    node->shm_users = 0;
+    memset(node->regions, 0, sizeof node->regions);
+    memset(node->shm_shared, 0, sizeof node->shm_shared);
+    memset(node->shm_exclusive, 0, sizeof node->shm_exclusive);
     if (node->exists != node->exists_kept && (way == 1 || (way > 1 && draw(&state) % 2)))
       node->exists_kept = node->exists;
     node->exists = node->exists_kept;

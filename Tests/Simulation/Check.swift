@@ -4,32 +4,29 @@ extension World {
   /// What must hold once everything is quiet: all machines agree, every saved word is findable, nothing is doubled, and a
   /// further pass sends nothing.
   func check() throws {
-    for machine in machines where !machine.refused.isEmpty {
-      throw Violation(words: "the server refused what machine \(machine.number) sent: \(machine.refused.sorted())")
-    }
     let items = try self.items()
+    try checkRefused(items)
     let bin = Set(items.filter { $0.state == "trashed" }.map(\.id.string))
     // A file a person changed while its item went to the bin stays theirs, on their machine alone (F35, `kept`).
     let owners = try machines.map { try $0.owners() }
+    // Whose a file is: what the machine knows it as; its line may still be that of one in the bin.
+    func owner(_ machine: Machine, _ note: (path: PathBytes, text: String)) -> String {
+      owners[machine.number][note.path.description] ?? World.id(of: note.text) ?? ""
+    }
     func shared(_ machine: Machine) -> [(path: PathBytes, text: String)] {
-      machine.notes.filter {
-        !bin.contains(World.id(of: $0.text) ?? "")
-          && !bin.contains(owners[machine.number][$0.path.description] ?? "")
-      }
+      machine.notes.filter { !bin.contains(owner(machine, $0)) }
     }
     // Nor is a note written where such a file stands, or where anything else holds it, and the machine says so (F32.1):
     // a note one machine says it holds or has not written stays there as it is.
     let held = machines.reduce(into: Set<String>()) { held, machine in
       held.formUnion(machine.heldItems)
       for note in machine.notes where machine.held.contains(note.path.description) {
-        // By its id line, or where its person dropped that by what the machine knows it as.
-        if let id = World.id(of: note.text) ?? owners[machine.number][note.path.description] { held.insert(id) }
+        held.insert(owner(machine, note))
+        if let id = World.id(of: note.text) { held.insert(id) }
       }
     }
     func compared(_ machine: Machine) -> [(path: PathBytes, text: String)] {
-      shared(machine).filter {
-        !held.contains(World.id(of: $0.text) ?? owners[machine.number][$0.path.description] ?? "")
-      }
+      shared(machine).filter { !held.contains(owner(machine, $0)) }
     }
     let mine = compared(machines[0])
     for machine in machines.dropFirst() {
@@ -50,7 +47,13 @@ extension World {
     let live = items.filter { $0.state != "trashed" }
     var findable: Set<String> = []
     for item in items { findable.formUnion(Words.found(in: item.body)) }
-    for machine in machines { for note in machine.notes { findable.formUnion(Words.found(in: note.text)) } }
+    for machine in machines {
+      for note in machine.notes + machine.pictures { findable.formUnion(Words.found(in: note.text)) }
+    }
+    findable.formUnion(try pictureWords())
+    for picture in try self.items("core.file,core.file.image") {
+      if let blob = picture.blob { findable.formUnion(Words.found(in: server.text(of: blob))) }
+    }
     var lost = words.saved.filter { !findable.contains($0) && !words.overwritten.contains($0) }
     if !lost.isEmpty {
       // A save from a spent line goes over what others wrote since (F23.6): their words stand in the history.
@@ -58,7 +61,7 @@ extension World {
       lost.removeAll { word in words.spentIDs.contains { history[$0]?.contains(word) == true } }
     }
     if !lost.isEmpty { throw Violation(words: "words are gone: \(lost.prefix(5))") }
-    let files = Set(machines.flatMap { shared($0) }.compactMap { World.id(of: $0.text) })
+    let files = Set(machines.flatMap { machine in shared(machine).map { owner(machine, $0) } }).subtracting([""])
     let without = live.filter { !files.contains($0.id.string) }
     if !without.isEmpty {
       throw Violation(words: "notes without a file on any machine: \(without.map { "\($0.id) \($0.title)" })")
@@ -76,14 +79,39 @@ extension World {
         seen[word] = item
       }
     }
+    try checkLinks(items, owners, held: held)
   }
 
-  /// What a note's file says, however it is laid out: its frontmatter's lines in order, the version line left out (F24.2),
-  /// and its body.
+  /// Nothing a machine sent was refused, but what it sent of something in the bin before it heard of that: its person is told
+  /// and the file stays as typed (F9.6, F11.30).
+  private func checkRefused(_ items: [Held]) throws {
+    let bin = try items + self.items("core.file,core.file.image")
+    let gone = words.droppedIDs.union(bin.filter { $0.state == "trashed" }.map(\.id.string))
+    for machine in machines {
+      let refused = machine.refused.filter { reason in
+        !reason.hasSuffix("item_not_found: The item is in the bin.")
+          && !(reason.contains("item_not_found: Edge ") && gone.contains { reason.hasSuffix($0) })
+      }
+      guard refused.isEmpty else {
+        throw Violation(words: "the server refused what machine \(machine.number) sent: \(refused.sorted())")
+      }
+    }
+  }
+
+  /// What a note's file says, however it is laid out: its frontmatter's lines in order, the version line left out (F24.2)
+  /// and those of edges, which each machine spells as its person did (F11.15), and its body.
   static func meaning(of text: String) -> [String] {
-    let lines = text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
-    guard lines.first == "---", let close = lines.dropFirst().firstIndex(of: "---") else { return [text] }
-    return lines[1..<close].filter { !$0.hasPrefix("marfa_version: ") }.sorted() + ["---"] + lines[(close + 1)...]
+    let (front, body) = parts(of: text)
+    guard let front else { return [text] }
+    var isEdges = false
+    let lines = front.filter { line in
+      if line.hasPrefix(" ") || line.hasPrefix("-") { return !isEdges }
+      isEdges = ["about:", "references:", "derived-from:", "has-attachment:", "attached-to:"].contains {
+        line.hasPrefix($0)
+      }
+      return !isEdges && !line.hasPrefix("marfa_version: ")
+    }
+    return lines.sorted() + ["---"] + body
   }
 
   /// The version line a note's file carries.

@@ -20,6 +20,10 @@ final class Machine {
   var refused: Set<String> = []
   /// The items it said it did not write.
   var heldItems: Set<String> = []
+  /// Paths whose links, lines or embeds the last push said it could not read, each with its reason.
+  var unresolved: [(path: String, reason: String)] = []
+  /// A large removal waits for its person, as the last push said.
+  var isPaused = false
   let transport: SimTransport
   private let clock: ManualClock
   private let ids: SeededIds
@@ -120,7 +124,7 @@ final class Machine {
 
   // MARK: A volume of its own
 
-  private static let volumePath = root.appending("Diary")
+  static let volumePath = root.appending("Diary")
   private var volume: MemoryVolume?
   /// Whether a directory of the folder is a volume of its own.
   private(set) var hasVolume = false
@@ -142,12 +146,23 @@ final class Machine {
       status.files.compactMap { file in file.item.map { (file.path, $0) } }, uniquingKeysWith: { one, _ in one })
   }
 
-  /// The person's files: path below the root and text, the folder's own state left out.
-  var notes: [(path: PathBytes, text: String)] {
+  /// The person's files: path below the root and bytes, the folder's own state left out.
+  private var files: [(path: PathBytes, bytes: [UInt8])] {
     disk.tree(Self.root).filter {
       !$0.path.bytes.starts(with: ".marfa".utf8) && !$0.path.name.bytes.starts(with: ".".utf8)
     }
-    .map { ($0.path, String(decoding: $0.bytes, as: UTF8.self)) }
     .sorted { $0.path < $1.path }
+  }
+
+  /// Their notes.
+  var notes: [(path: PathBytes, text: String)] {
+    files.filter { $0.path.bytes.suffix(4) != Array(".png".utf8)[...] }
+      .map { ($0.path, String(decoding: $0.bytes, as: UTF8.self)) }
+  }
+
+  /// Their pictures; the bytes of one are words, as a note's are.
+  var pictures: [(path: PathBytes, text: String)] {
+    files.filter { $0.path.bytes.suffix(4) == Array(".png".utf8)[...] }
+      .map { ($0.path, String(decoding: $0.bytes, as: UTF8.self)) }
   }
 }

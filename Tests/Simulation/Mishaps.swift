@@ -19,6 +19,9 @@ extension World {
     if let failure { throw failure }
     // Found where both moved on: what was displaced stands beside what landed, and holds the same words but one.
     for note in machine.notes where note.path.description.contains("(saved while syncing") { words.fork(note.text) }
+    // A file saved while it is moved stays where it was beside the moved one (F20.11), a note of its own from then on.
+    let files = Dictionary(grouping: machine.notes) { World.id(of: $0.text) }
+    for (id, notes) in files where id != nil && notes.count > 1 { notes.forEach { words.fork($0.text) } }
     return "\(said) in \(push)"
   }
 
@@ -71,6 +74,8 @@ extension World {
     if before == "active", try state(of: id) == "trashed" {
       throw Violation(words: "\(note.path) was away for a second, and its note is in the bin")
     }
+    // Moved just before, missed where it was, and written back there because the item changed meanwhile (F21.4): a copy.
+    if machine.notes.contains(where: { World.id(of: $0.text) == id && $0.path != note.path }) { words.fork(note.text) }
     words.saved(id, line: World.line(of: note.text), on: machine.number)
     let word = words.next()
     let text = note.text + (note.text.hasSuffix("\n") ? "" : "\n") + word + "\n"

@@ -39,6 +39,48 @@ enum Operation: CustomStringConvertible {
   case serverPowerCut(machine: Int, at: Int, seed: UInt64)
   /// The server forgets its log up to now.
   case sweepLog
+  /// A person names another note in a note's body.
+  case link(machine: Int, pick: UInt64, to: UInt64, form: LinkForm)
+  /// A person takes a line out that holds a link or an embed.
+  case unlink(machine: Int, pick: UInt64)
+  /// A person names another note in a line of the frontmatter, or takes such a line out.
+  case edgeLine(machine: Int, pick: UInt64, to: UInt64, form: LinkForm)
+  /// A person puts a picture beside their notes.
+  case picture(machine: Int, name: Int, directory: Int)
+  /// A person shows a picture in a note.
+  case embed(machine: Int, pick: UInt64, to: UInt64, form: EmbedForm)
+  /// A person does something to a picture.
+  case changePicture(machine: Int, pick: UInt64, change: PictureChange)
+  /// A person moves a note and the pictures it shows to another directory.
+  case moveTogether(machine: Int, pick: UInt64, directory: Int)
+  /// Somebody changes a note on the server, by another program.
+  case elsewhere(pick: UInt64, change: Elsewhere)
+  /// A person deletes most of their notes at once.
+  case deleteMany(machine: Int)
+  /// A person renames a directory.
+  case renameDirectory(machine: Int, from: Int, to: Int)
+  /// The directory is gone while the machine syncs, an empty one left in its place or not; it comes back.
+  case vanish(machine: Int, mountPoint: Bool)
+  /// The volume mounted inside the directory is gone while the machine syncs; it comes back.
+  case unmountInner(machine: Int)
+  /// The wall clocks are set, by seconds.
+  case setClock(Int)
+
+  /// How a person names another note.
+  enum LinkForm: Int, CaseIterable {
+    case name, path, id, shown, heading, title, code, markdown, nobody
+  }
+
+  /// How a person names a picture.
+  enum EmbedForm: Int, CaseIterable { case name, path, sized, markdown, markdownFromRoot }
+
+  /// What a person does to a picture.
+  enum PictureChange: Int, CaseIterable { case repaint, rename, move, delete }
+
+  /// What another program does to a note on the server.
+  enum Elsewhere: Int, CaseIterable {
+    case append, retitle, tag, trash, restore, archive, unarchive
+  }
 
   /// How an editor saves.
   enum SaveStyle: Int, CaseIterable {
@@ -72,49 +114,22 @@ enum Operation: CustomStringConvertible {
     case .clearOut(let machine, let confirms): "m\(machine) clear-out \(confirms ? "confirm" : "restore")"
     case .unplug(let machine): "m\(machine) unplug"
     case .sweepLog: "sweep-log"
+    case .link(let machine, let pick, let to, let form): "m\(machine) link \(pick % 1000) \(to % 1000) \(form)"
+    case .unlink(let machine, let pick): "m\(machine) unlink \(pick % 1000)"
+    case .edgeLine(let machine, let pick, let to, let form):
+      "m\(machine) edge-line \(pick % 1000) \(to % 1000) \(form)"
+    case .picture(let machine, let name, let directory): "m\(machine) picture p\(name) d\(directory)"
+    case .embed(let machine, let pick, let to, let form): "m\(machine) embed \(pick % 1000) \(to % 1000) \(form)"
+    case .changePicture(let machine, let pick, let change): "m\(machine) \(change) picture \(pick % 1000)"
+    case .moveTogether(let machine, let pick, let directory): "m\(machine) move-together \(pick % 1000) d\(directory)"
+    case .elsewhere(let pick, let change): "elsewhere \(pick % 1000) \(change)"
+    case .deleteMany(let machine): "m\(machine) delete-many"
+    case .renameDirectory(let machine, let from, let to): "m\(machine) rename-directory d\(from) d\(to)"
+    case .vanish(let machine, let mountPoint): "m\(machine) vanish\(mountPoint ? " mount-point" : "")"
+    case .unmountInner(let machine): "m\(machine) unmount-inner"
+    case .setClock(let seconds): "clock \(seconds)"
     case .serverPowerCut(let machine, let at, let seed): "m\(machine) server-power-cut \(at) \(seed % 1000)"
     case .powerCut(let machine, let at, let seed): "m\(machine) power-cut \(at) \(seed % 1000)"
-    }
-  }
-
-  /// The operations of a seed.
-  static func draw(_ options: Options) -> [Operation] {
-    var random = SplitMix(seed: options.seed)
-    func below(_ limit: Int) -> Int { Int.random(in: 0..<limit, using: &random) }
-    return (0..<options.operations).map { _ in
-      let machine = below(options.machines)
-      let pick = random.next() >> 1
-      func person() -> Operation {
-        switch below(10) {
-        case 0..<2: .create(machine: machine, name: below(40), directory: below(4))
-        case 2..<8: .edit(machine: machine, pick: pick, style: SaveStyle(rawValue: below(3)) ?? .inPlace)
-        case 8: .rename(machine: machine, pick: pick, name: below(40), directory: below(4))
-        default: .delete(machine: machine, pick: pick)
-        }
-      }
-      return switch below(115) {
-      case 114: .serverPowerCut(machine: machine, at: below(60), seed: pick)
-      case 110..<114: .powerCut(machine: machine, at: below(700), seed: pick)
-      case 100..<107:
-        below(2) == 0
-          ? .during(machine: machine, at: below(6), amongChanges: true, person())
-          : .during(machine: machine, at: below(700), amongChanges: false, person())
-      case 107: .slowSave(machine: machine, pick: pick)
-      case 108:
-        below(4) == 0 ? .clearOut(machine: machine, confirms: below(3) == 0) : .unplug(machine: machine)
-      case 109: .sweepLog
-      case 0..<12: .create(machine: machine, name: below(40), directory: below(4))
-      case 12..<34: .edit(machine: machine, pick: pick, style: SaveStyle(rawValue: below(4)) ?? .inPlace)
-      case 34..<40: .editProperty(machine: machine, pick: pick, value: below(1000))
-      case 40..<45: .retag(machine: machine, pick: pick, tag: below(5))
-      case 45..<54: .rename(machine: machine, pick: pick, name: below(40), directory: below(4))
-      case 54..<58: .delete(machine: machine, pick: pick)
-      case 58..<82: .sync(machine: machine)
-      case 82..<87: .crash(machine: machine, at: below(400))
-      case 87..<90: .offline(machine: machine, below(3) == 0)
-      case 90..<93: .loseAnswer(machine: machine, at: below(12))
-      default: .wait(1 + below(9))
-      }
     }
   }
 }

@@ -6,12 +6,14 @@ struct Options {
   var operations = 2_000
   var machines = 2
   var verbose = false
+  /// With links, pictures, other programs and vanishing volumes too.
+  var isWide = false
   var shrink = false
   /// Where the stores of the machines and of the instance are kept as they stood at a violation.
   var keep: String?
   /// A guard that is gone.
   var sabotage: Sabotage.Bug?
-  /// Every guard in turn, or those found quickly: each must be missed by the model.
+  /// The guards taken away in turn: each must be missed by the model.
   var sabotages: [Sabotage.Bug] = []
   /// How many operations a guard's absence may take to be seen.
   var patience = 20_000
@@ -31,6 +33,7 @@ struct Options {
         if word == "--seed" { options.seed = UInt64(value) }
         if word == "--operations" { options.operations = value }
         if word == "--machines" { options.machines = min(4, value) }
+      case "--wide": options.isWide = true
       case "--verbose": options.verbose = true
       case "--shrink": options.shrink = true
       case "--keep":
@@ -42,15 +45,15 @@ struct Options {
       case "--sabotage":
         guard let word = rest.popFirst(), let bugs = Sabotaged.named(word) else {
           return .failure(
-            Refusal(words: "--sabotage takes all, quick, or one of \(Sabotage.Bug.allCases.map(\.rawValue))"))
+            Refusal(words: "--sabotage takes all, or one of \(Sabotage.Bug.allCases.map(\.rawValue))"))
         }
         options.sabotages = bugs
       default:
         return .failure(
           Refusal(
             words:
-              "unknown option \(word); usage: simulate [--seed N] [--operations N] [--machines N] [--verbose] [--shrink] "
-              + "[--keep DIRECTORY] [--follow WORD] [--sabotage all|quick|BUG]"
+              "unknown option \(word); usage: simulate [--seed N] [--operations N] [--machines N] [--wide] [--verbose] [--shrink] "
+              + "[--keep DIRECTORY] [--follow WORD] [--sabotage all|BUG]"
           ))
       }
     }

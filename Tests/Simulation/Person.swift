@@ -34,15 +34,39 @@ struct Words {
     if let id { droppedIDs.insert(id) }
   }
 
-  private var lines: Set<String> = []
+  /// Words of pictures.
+  private(set) var pictures: Set<String> = []
+
+  /// Names of pictures a person deleted a file of.
+  private(set) var droppedPictures: Set<String> = []
+
+  /// A person deleted the file of a picture.
+  mutating func deletedPicture(_ name: String) { droppedPictures.insert(name) }
+
+  /// A person painted a word.
+  mutating func painted(_ word: String) { pictures.insert(word) }
+
+  /// The newest line each machine's saves of a note went on.
+  private var lines: [String: Int] = [:]
   /// Notes a text was saved to whose line an earlier save on that machine had spent: it goes over what others wrote since,
   /// and their words stand in its history (F23.6).
   private(set) var spentIDs: Set<String> = []
 
+  private static func version(_ line: String) -> Int { Int(line.filter(\.isNumber)) ?? 0 }
+
   /// A person saved a text of a note with a version line.
   mutating func saved(_ id: String?, line: String?, on machine: Int) {
     guard let id, let line else { return }
-    if !lines.insert("\(machine) \(id) \(line)").inserted { spentIDs.insert(id) }
+    let version = Words.version(line)
+    let newest = lines["\(machine) \(id)"] ?? 0
+    if newest >= version { spentIDs.insert(id) }
+    lines["\(machine) \(id)"] = max(newest, version)
+  }
+
+  /// Whether a line tells what a text was made from: no save on that machine went on it or on a newer one.
+  func isUnspent(_ id: String?, line: String?, on machine: Int) -> Bool {
+    guard let id, let line else { return false }
+    return (lines["\(machine) \(id)"] ?? 0) < Words.version(line)
   }
 
   private var renamed: Set<String> = []
@@ -64,8 +88,8 @@ struct Words {
   }
 
   /// A save replaced one text by another: what the old held and the new does not was the person's to drop.
-  mutating func replaced(_ old: String, by new: String) {
-    let kept = Words.found(in: new)
+  mutating func replaced(_ old: String, by new: String, but others: Set<String> = []) {
+    let kept = Words.found(in: new).union(others)
     for word in Words.found(in: old) where !kept.contains(word) { overwritten.insert(word) }
   }
 

@@ -42,6 +42,14 @@ final class Server {
   /// Answers a request. Nobody hears what it says once it died.
   func handle(_ request: InstanceRequest) -> InstanceAnswer { instance.handle(request) }
 
+  /// The bytes of a blob, which are words here.
+  func text(of reference: Text) -> String {
+    guard reference.string.hasPrefix("sha256:"), let hash = ContentHash(Text(String(reference.string.dropFirst(7)))),
+      let bytes = blobs.read(hash, from: 0, count: .max)
+    else { return "" }
+    return String(decoding: bytes, as: UTF8.self)
+  }
+
   /// Its power goes and comes back.
   func cutPower(seed cut: UInt64) throws {
     // What is closed now writes no more.

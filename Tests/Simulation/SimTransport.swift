@@ -17,6 +17,8 @@ final class SimTransport: Transport, @unchecked Sendable {
   private(set) var writes = 0
   private(set) var requests = 0
   private(set) var wire = Wire()
+  /// Whether each write is printed as it goes out, for a look.
+  var isTold = false
   private var random: SplitMix
 
   init(_ inner: InstanceTransport, server: Server, kill: KillSwitch, seed: UInt64) {
@@ -32,6 +34,7 @@ final class SimTransport: Transport, @unchecked Sendable {
     requests += 1
     if request.method != "GET", !request.url.hasSuffix("/items/bulk-get"), !request.url.hasSuffix("/items/lookup") {
       writes += 1
+      if isTold { tell(request) }
     }
     wire.sends(request)
     let answer: HTTPResponse
@@ -44,6 +47,11 @@ final class SimTransport: Transport, @unchecked Sendable {
     }
     wire.isAnswered(request)
     return .success(answer)
+  }
+
+  private func tell(_ request: HTTPRequest) {
+    let body = if case .bytes(let bytes) = request.body { String(decoding: bytes, as: UTF8.self) } else { "" }
+    print("  > \(request.method) \(request.url.dropFirst("http://local/api/v1".count)) \(body.prefix(300))")
   }
 
   func send(_ request: HTTPRequest, stop: StopFlag) throws(TransportError) -> HTTPResponse {

@@ -20,7 +20,9 @@ enum Simulate {
           operations = shrink(Array(operations.prefix(outcome.done)), options)
           print("shrunk to \(operations.count) operations:")
           for operation in operations { print("  \(operation)") }
-          if let violation = play(operations, options).violation { print(violation) }
+          let last = play(operations, options)
+          for line in last.last { print("  \(line)") }
+          if let violation = last.violation { print(violation) }
         }
         exit(1)
       }
@@ -53,24 +55,33 @@ enum Simulate {
       }
       return Outcome(violation: nil, done: done, hash: made.trace.hash, last: [])
     } catch {
+      if options.follow != nil { try? world?.tellAll() }
       if let directory = options.keep { try? world?.keep(in: directory) }
       return Outcome(
         violation: error, done: done, hash: world?.trace.hash ?? "", last: Array((world?.trace.lines ?? []).suffix(40)))
     }
   }
 
-  /// Leaves out what a violation does not need: halves, then quarters, down to single operations.
+  /// What kind of violation it is: its words without what they name.
+  private static func kind(_ violation: any Error) -> String {
+    String("\(violation)".prefix { $0 != ":" }.filter { !$0.isNumber })
+  }
+
+  /// Leaves out what a violation does not need: halves, then quarters, down to single operations. A violation of another
+  /// kind is another fault.
   static func shrink(_ operations: [Operation], _ options: Options) -> [Operation] {
     var kept = operations
-    var size = max(1, kept.count / 2)
     var quiet = options
     quiet.verbose = false
+    quiet.keep = nil
+    let kind = play(operations, quiet).violation.map(kind)
+    var size = max(1, kept.count / 2)
     while true {
       var at = 0
       var removed = false
       while at < kept.count {
         let candidate = Array(kept[..<at] + kept[min(kept.count, at + size)...])
-        if !candidate.isEmpty, play(candidate, quiet).violation != nil {
+        if !candidate.isEmpty, let violation = play(candidate, quiet).violation, Simulate.kind(violation) == kind {
           kept = candidate
           removed = true
         } else {

@@ -25,13 +25,13 @@ final class World {
   let folder: EntityID
   private(set) var machines: [Machine] = []
   var words = Words()
-  private(set) var trace: Trace
-  private let followed: String?
-  private var followedAt: [String] = []
+  var trace: Trace
+  let followed: String?
+  var followedAt: [String] = []
   /// The name of the file a person acts on just now; nil for any.
   var aim: PathBytes?
   /// What each person's editor opened last of a note, for stale buffers: machine and path to text.
-  private var buffers: [String: String] = [:]
+  var buffers: [String: String] = [:]
 
   init(_ options: Options) throws {
     _ = marfa_power_register()
@@ -53,9 +53,12 @@ final class World {
       let machine = try Machine(
         number: number, clock: clock, server: server, ownerKey: World.ownerKey, seed: options.seed,
         sabotage: Sabotage(options.sabotage), world: world)
-      // On one world in three a directory of the first machine is a volume of its own.
-      if number == 0, options.seed % 3 == 0 { try machine.plugIn() }
+      // On some worlds a directory of the first machine or the last is a volume of its own.
+      if number == 0 && options.seed % 3 == 0 || number == options.machines - 1 && options.seed % 4 == 1 {
+        try machine.plugIn()
+      }
       try addUnderCuts(machine, seed: options.seed &* 17 &+ UInt64(number))
+      machine.transport.isTold = followed != nil
       machines.append(machine)
     }
   }
@@ -117,124 +120,26 @@ final class World {
     case .clearOut(let machine, let confirms): note = try clearOut(machines[machine], confirms)
     case .unplug(let machine): note = try unplug(machines[machine])
     case .sweepLog: note = try sweepLog()
+    case .link(let machine, let pick, let to, let form): note = try link(machines[machine], pick, to, form)
+    case .unlink(let machine, let pick): note = try unlink(machines[machine], pick)
+    case .edgeLine(let machine, let pick, let to, let form): note = try edgeLine(machines[machine], pick, to, form)
+    case .picture(let machine, let name, let directory): note = try picture(machines[machine], name, directory)
+    case .embed(let machine, let pick, let to, let form): note = try embed(machines[machine], pick, to, form)
+    case .changePicture(let machine, let pick, let change): note = try changePicture(machines[machine], pick, change)
+    case .moveTogether(let machine, let pick, let directory):
+      note = try moveTogether(machines[machine], pick, directory)
+    case .elsewhere(let pick, let change): note = try elsewhere(pick, change)
+    case .deleteMany(let machine): note = try deleteMany(machines[machine])
+    case .renameDirectory(let machine, let from, let to): note = try renameDirectory(machines[machine], from, to)
+    case .vanish(let machine, let mountPoint): note = try vanish(machines[machine], mountPoint: mountPoint)
+    case .unmountInner(let machine): note = try unmountInner(machines[machine])
+    case .setClock(let seconds):
+      clock.setWall(Timestamp(milliseconds: clock.now.milliseconds + Int64(seconds) * 1000))
+      note = ""
     case .serverPowerCut(let machine, let at, let seed): note = try serverPowerCut(machines[machine], at, seed)
     case .powerCut(let machine, let at, let seed): note = try powerCut(machines[machine], at, seed)
     }
     return note
-  }
-
-  private static func path(_ name: Int, _ directory: Int) -> PathBytes {
-    let directories = ["", "Projects/", "Projects/Deep/", "Diary/"]
-    return PathBytes("\(directories[directory])Note \(name).md")
-  }
-
-  func pick(_ machine: Machine, _ pick: UInt64) -> (path: PathBytes, text: String)? {
-    let notes = machine.notes
-    guard !notes.isEmpty else { return nil }
-    let picked =
-      aim.flatMap { name in notes.first { $0.path.name == name } } ?? notes[Int(pick % UInt64(notes.count))]
-    if let id = World.id(of: picked.text), notes.filter({ World.id(of: $0.text) == id }).count > 1 {
-      words.fork(picked.text)
-    }
-    return picked
-  }
-
-  private func create(_ machine: Machine, _ name: Int, _ directory: Int) throws -> String {
-    var path = Machine.root.appending(World.path(name, directory))
-    if let aim, DocumentKind(name: aim) != nil { path = path.parent.appending(aim) }
-    guard machine.disk.read(path) == nil else { return "taken" }
-    try machine.disk.makeDirectory(path.parent)
-    let word = words.next()
-    words.wrote(word, on: machine.number)
-    try machine.disk.write(path, "The first line.\n\n\(word)\n")
-    return word
-  }
-
-  private func edit(_ machine: Machine, _ choice: UInt64, _ style: Operation.SaveStyle) throws -> String {
-    guard let note = pick(machine, choice) else { return "nothing" }
-    let path = Machine.root.appending(note.path)
-    let key = "\(machine.number) \(note.path)"
-    let opened = style == .staleBuffer ? buffer(key, stillOf: note.text) ?? note.text : note.text
-    let word = words.next()
-    let text = opened + (opened.hasSuffix("\n") ? "" : "\n") + word + "\n"
-    words.replaced(note.text, by: text)
-    words.wrote(text, on: machine.number)
-    words.saved(World.id(of: text), line: World.line(of: text), on: machine.number)
-    if World.id(of: note.text) == nil, style == .replace || style == .backup { words.loosened(text, isMade: true) }
-    if style == .staleBuffer { words.shuffled(note.text + text) }
-    buffers[key] = text
-    switch style {
-    case .inPlace, .staleBuffer: try machine.disk.write(path, text)
-    case .replace: try machine.disk.save(path, Array(text.utf8))
-    case .backup:
-      let backup = PathBytes(bytes: path.bytes + [UInt8(ascii: "~")])
-      try machine.disk.rename(path, to: backup)
-      try machine.disk.write(path, text)
-      try machine.disk.delete(backup)
-    }
-    return "\(note.path) \(word)"
-  }
-
-  /// The text an editor opened of this very note; nil where another note stands at the path now.
-  private func buffer(_ key: String, stillOf text: String) -> String? {
-    guard let opened = buffers[key] else { return nil }
-    if let id = World.id(of: opened) { return id == World.id(of: text) ? opened : nil }
-    return Words.found(in: opened).isDisjoint(with: Words.found(in: text)) ? nil : opened
-  }
-
-  private func editProperty(_ machine: Machine, _ choice: UInt64, _ value: Int) throws -> String {
-    guard let note = pick(machine, choice), note.text.hasPrefix("---\n") else { return "nothing" }
-    words.wrote(note.text, on: machine.number)
-    words.saved(World.id(of: note.text), line: World.line(of: note.text), on: machine.number)
-    var lines = note.text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
-    if let place = lines.firstIndex(where: { $0.hasPrefix("rating: ") }) {
-      lines[place] = "rating: \(value)"
-    } else {
-      lines.insert("rating: \(value)", at: 1)
-    }
-    try machine.disk.write(Machine.root.appending(note.path), lines.joined(separator: "\n"))
-    return "\(note.path) \(value)"
-  }
-
-  private func retag(_ machine: Machine, _ choice: UInt64, _ tag: Int) throws -> String {
-    guard let note = pick(machine, choice), note.text.hasPrefix("---\n") else { return "nothing" }
-    var lines = note.text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
-    guard let close = lines.dropFirst().firstIndex(of: "---") else { return "nothing" }
-    if let place = lines.firstIndex(of: "  - tag\(tag)") {
-      lines.remove(at: place)
-      if let head = lines.firstIndex(of: "tags:"), !lines[head + 1].hasPrefix("  - ") { lines.remove(at: head) }
-    } else if let head = lines[..<close].firstIndex(of: "tags:") {
-      lines.insert("  - tag\(tag)", at: head + 1)
-    } else {
-      lines.insert(contentsOf: ["tags:", "  - tag\(tag)"], at: 1)
-    }
-    try machine.disk.write(Machine.root.appending(note.path), lines.joined(separator: "\n"))
-    return "\(note.path) tag\(tag)"
-  }
-
-  private func rename(_ machine: Machine, _ choice: UInt64, _ name: Int, _ directory: Int) throws -> String {
-    guard let note = pick(machine, choice) else { return "nothing" }
-    let target = Machine.root.appending(World.path(name, directory))
-    guard machine.disk.read(target) == nil else { return "taken" }
-    try machine.disk.makeDirectory(target.parent)
-    if World.id(of: note.text) == nil { words.loosened(note.text, isNamed: true) }
-    do throws(FileError) { try machine.disk.rename(Machine.root.appending(note.path), to: target) } catch {
-      // Onto another volume, as mv does.
-      guard error.code == EXDEV else { throw error }
-      if World.id(of: note.text) == nil { words.loosened(note.text, isMade: true) }
-      try machine.disk.write(target, note.text)
-      try machine.disk.delete(Machine.root.appending(note.path))
-    }
-    return "\(note.path) to \(World.path(name, directory))"
-  }
-
-  private func delete(_ machine: Machine, _ choice: UInt64) throws -> String {
-    guard let note = pick(machine, choice) else { return "nothing" }
-    // What the file held is the person's to drop; what others added to the note meanwhile is not.
-    words.replaced(note.text, by: "")
-    words.deleted(note.text, World.id(of: note.text))
-    try machine.disk.delete(Machine.root.appending(note.path))
-    return "\(note.path)"
   }
 
   func sync(_ machine: Machine) throws -> String {
@@ -247,6 +152,13 @@ final class World {
         flagged.filter { $0.flag == Flag.refused.rawValue && !$0.reason.hasPrefix("its item is in the bin") }
           .map { "\($0.path) \($0.reason)" })
       machine.heldItems = Set(flagged.compactMap(\.item))
+      let embeds = push.scan.embeds + (push.pull?.embeds ?? [])
+      machine.unresolved = (embeds + flagged.filter { $0.flag == Flag.edges.rawValue }).map { ($0.path, $0.reason) }
+      // A link of a body that names nothing keeps no pull from writing its file (F12.8).
+      let linksAlone = flagged.filter { $0.flag == Flag.edges.rawValue && $0.reason.hasPrefix("in the body: ") }
+      machine.held.subtract(
+        Set(linksAlone.map(\.path)).subtracting(Set(flagged).subtracting(linksAlone).map(\.path)))
+      machine.isPaused = push.scan.paused > 0 || (push.pull?.paused ?? 0) > 0
       return World.words(push)
     } catch let error as MarfaError where error.isEnvironmental {
       return error.code.rawValue
@@ -259,7 +171,7 @@ final class World {
     return
       "c\(scan.created) u\(scan.updated) r\(scan.renamed) m\(scan.missing) d\(scan.deleted) a\(push.drain.drain.answered) "
       + "w\(pull.written) rw\(pull.rewritten) mv\(pull.moved) rm\(pull.removed) f\(scan.flagged.count + pull.flagged.count)"
-      + (pull.flagged + scan.flagged).map { " \($0.path) \($0.flag) \($0.reason)" }.joined()
+      + (pull.flagged + scan.flagged + scan.embeds + pull.embeds).map { " \($0.path) \($0.flag) \($0.reason)" }.joined()
   }
 
   func crash(_ machine: Machine, _ at: Int) throws -> String {
@@ -292,92 +204,20 @@ final class World {
       var moved = false
       for machine in machines {
         let before = machine.transport.writes
-        let files = machine.notes.map { "\($0.path)\n\($0.text)" }
+        let files = (machine.notes + machine.pictures).map { "\($0.path)\n\($0.text)" }
         let said = try sync(machine)
         trace.note("settle \(round) m\(machine.number) \(said)")
         try tellFollowed()
-        if machine.transport.writes != before || machine.notes.map({ "\($0.path)\n\($0.text)" }) != files {
-          moved = true
-        }
+        let now = (machine.notes + machine.pictures).map { "\($0.path)\n\($0.text)" }
+        if machine.transport.writes != before || now != files { moved = true }
       }
       quiet = moved ? 0 : quiet + 1
-      if quiet == 2 { return }
+      if quiet == 2 {
+        guard let paused = machines.first(where: \.isPaused) else { return }
+        try answer(paused)
+        quiet = 0
+      }
     }
     throw Violation(words: "the machines do not settle: still sending or writing after 40 rounds")
-  }
-
-  // MARK: - Looking
-
-  /// Prints where the followed word stands, where that changed.
-  private func tellFollowed() throws {
-    guard let followed else { return }
-    var places = machines.flatMap { machine in
-      machine.notes.filter { Words.found(in: $0.text).contains(followed) }.map { "m\(machine.number) \($0.path)" }
-    }
-    places += try items().filter { Words.found(in: $0.body).contains(followed) }.map { "item \($0.id) \($0.state)" }
-    if places != followedAt { print("  \(followed): \(places)") }
-    followedAt = places
-  }
-
-  /// Writes every store as it stands into `directory`, for a look at a violation.
-  func keep(in directory: String) throws {
-    try database.run("VACUUM INTO ?", Text("\(directory)/instance.sqlite"))
-    for machine in machines { try machine.keepStore(at: "\(directory)/machine\(machine.number).sqlite") }
-  }
-
-  /// A note as the instance holds it.
-  struct Held {
-    var id: Text
-    var state: Text
-    var title: Text
-    var body: String
-    /// What a conflicted copy was made from.
-    var original: Text?
-    var isConflictedCopy: Bool { original != nil }
-  }
-
-  /// What the instance holds of notes: live ones, those in the bin, and every text of their history.
-  func items() throws -> [Held] {
-    // By its link to the original: a person may take the tag away.
-    var copies: [Text: Text] = [:]
-    var next: Text?
-    repeat {
-      let page = try World.ask(
-        instance, "GET", "/edges?edge_type=derived-from&limit=200" + (next.map { "&cursor=\($0)" } ?? ""))
-      for row in page["data"]?.array ?? [] {
-        let edge = row["edge"] ?? row
-        if let source = edge["source_id"]?.text { copies[source] = edge["target_id"]?.text ?? "" }
-      }
-      next = page["next_cursor"]?.text
-    } while next != nil
-    var found: [Held] = []
-    for state in ["active", "archived", "trashed"] {
-      var cursor: Text?
-      repeat {
-        let page = try World.ask(
-          instance, "GET",
-          "/items?type=core.note&state=\(state)&tier=all&include=metadata&limit=200"
-            + (cursor.map { "&cursor=\($0)" } ?? ""))
-        for row in page["data"]?.array ?? [] {
-          let item = row["item"] ?? row
-          found.append(
-            Held(
-              id: item["id"]?.text ?? "", state: item["state"]?.text ?? "",
-              title: item["properties"]?["title"]?.text ?? "", body: item["properties"]?["body"]?.text?.string ?? "",
-              original: copies[item["id"]?.text ?? ""]))
-        }
-        cursor = page["next_cursor"]?.text
-      } while cursor != nil
-    }
-    return found
-  }
-
-  /// The words of each item's earlier versions.
-  func historyByItem() throws -> [String: Set<String>] {
-    try database.all("SELECT item, properties FROM snapshot") { ($0.string(0), $0.text(1)) }
-      .reduce(into: [:]) { found, row in
-        let body = (try? JSON(parsing: row.1.bytes))?["body"]?.text?.string ?? ""
-        found[row.0, default: []].formUnion(Words.found(in: body))
-      }
   }
 }

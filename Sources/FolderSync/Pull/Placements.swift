@@ -42,9 +42,9 @@ package struct Place: Hashable, Sendable {
 /// Gives every item a path, no two of them one name (F19.14 to F19.17).
 ///
 /// The order is total: items with a placement by its creation and id; then those without, the ones whose file is already
-/// there first, then by item id; files left over come after all others. Each in turn takes the path it asks for where no earlier one has it, else the first free
-/// number. A number is free where no file of the disk has the name but the item's own, and no item asks for it, so that a
-/// later item is never pushed off its own wish by an earlier one's number.
+/// there first, then by item id; files left over come after all others. Each in turn takes the path it asks for where no
+/// earlier one has it, else the first free number. A number is free where no file of the disk has the name but the
+/// item's own, and no item asks for it, so that a later item is never pushed off its own wish by an earlier one's number.
 ///
 /// A file of the disk that is no item's does not move anybody: whether it may be written over is F32's question.
 /// - Parameters:
