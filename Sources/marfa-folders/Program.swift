@@ -50,6 +50,7 @@ final class Sharing: Sendable {
 /// Runs the command line of this process and gives its exit status.
 func runProgram() -> Int32 {
   holdStandardDescriptors()
+  leaveNoCore()
   let words = argumentWords().dropFirst()
   let environment = environmentVariables()
   let output = Output(json: CommandParser.asksForJSON(Array(words)), color: Style.isWanted(environment))
@@ -122,6 +123,12 @@ private func holdStandardDescriptors() {
     // The lowest free number is the one that was closed.
     _ = open("/dev/null", O_RDWR)
   }
+}
+
+/// A core file would hold the credential in use, and notes. What collects them elsewhere goes by this limit too.
+private func leaveNoCore() {
+  var none = rlimit(rlim_cur: 0, rlim_max: 0)
+  _ = setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none)
 }
 
 /// The words of the command line as bytes, the program's own name first.

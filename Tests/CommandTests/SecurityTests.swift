@@ -236,6 +236,15 @@ import TestSupport
     }
   }
 
+  @Test("no process of the program may leave a core file")
+  func core() async throws {
+    let server = try await LocalServer(data: scratch.at("data"), program: program)
+    let limits = String(decoding: fileBytes("/proc/\(server.child.pid)/limits") ?? [], as: UTF8.self)
+    let line = try #require(limits.split(separator: "\n").first { $0.hasPrefix("Max core file size") })
+    // Neither the limit nor what it could be raised to.
+    #expect(line.split(separator: " ").dropFirst(4).prefix(2) == ["0", "0"], "\(line)")
+  }
+
   @Test("no credential stands in the arguments or the files of a folder, nor in what any command says")
   func noCredentialLies() async throws {
     let server = try await LocalServer(data: scratch.at("data"), program: program, port: true)
