@@ -153,6 +153,14 @@ final class OtherFolder {
     return try? directory?.status(of: binding.path.name)
   }
 
+  /// Where it has its own file of an item: one that stands, or, where the folder that misses one holds the item no more and
+  /// this one does, one it settles itself, gone from the disk or not (F44.10).
+  func ownFile(of item: EntityID, holdsHere: Bool) -> PathBytes? {
+    guard let own = bindings[item], !isWaiting else { return nil }
+    if own.missingSince == nil, status(of: own)?.kind == .regular { return own.path }
+    return !holdsHere && holds(item) == true ? own.path : nil
+  }
+
   // MARK: Its items
 
   /// Whether its search holds an item; nil where that cannot be told.

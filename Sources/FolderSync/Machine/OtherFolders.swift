@@ -116,13 +116,13 @@ final class OtherFolders {
     var sightings: [Sighting] = []
     var verdict: MissingVerdict = .nowhere
     for kind in Sighting.Kind.allCases {
-      for other in looked.readable { sightings += see(kind, binding, identity, in: other) }
+      for other in looked.readable { sightings += see(kind, binding, identity, in: other, holdsHere: holdsHere) }
       verdict = judgeMissing(sightings, holdsHere: holdsHere)
       if case .moved = verdict { return verdict }
     }
     if case .unsure = verdict { return verdict }
     for other in looked.foreign {
-      let found = Sighting.Kind.allCases.flatMap { paths($0, binding, identity, in: other) }
+      let found = Sighting.Kind.allCases.flatMap { paths($0, binding, identity, in: other, holdsHere: holdsHere) }
       if let path = found.first {
         return .unsure("another program's folder at \(other.dir) holds a file like it: \(path)")
       }
@@ -139,7 +139,7 @@ final class OtherFolders {
   }
 
   private func paths(
-    _ kind: Sighting.Kind, _ binding: Binding, _ identity: FileIdentity?, in other: OtherFolder
+    _ kind: Sighting.Kind, _ binding: Binding, _ identity: FileIdentity?, in other: OtherFolder, holdsHere: Bool
   ) -> [PathBytes] {
     switch kind {
     case .identity: return identity.map { other.files(identity: $0) } ?? []
@@ -148,13 +148,14 @@ final class OtherFolders {
       // A document whose lines were written is told by its id alone.
       guard binding.carriesNoID else { return [] }
       return other.files(bytes: binding.knownBytes, size: binding.seen?.size)
+    case .binding: return other.ownFile(of: binding.item, holdsHere: holdsHere).map { [$0] } ?? []
     }
   }
 
   private func see(
-    _ kind: Sighting.Kind, _ binding: Binding, _ identity: FileIdentity?, in other: OtherFolder
+    _ kind: Sighting.Kind, _ binding: Binding, _ identity: FileIdentity?, in other: OtherFolder, holdsHere: Bool
   ) -> [Sighting] {
-    let found = paths(kind, binding, identity, in: other)
+    let found = paths(kind, binding, identity, in: other, holdsHere: holdsHere)
     guard !found.isEmpty else { return [] }
     let holds = other.holds(binding.item)
     let bytes = binding.knownBytes

@@ -10,6 +10,8 @@ package struct Sighting: Hashable, Sendable {
     case id
     /// The same bytes, for a file that carries no id.
     case bytes
+    /// That folder's own record that it has a file of the item, whatever became of its bytes since (F44.10).
+    case binding
   }
 
   /// Whose file it is there.
@@ -61,6 +63,8 @@ package enum MissingVerdict: Hashable, Sendable {
 /// - Bound to the item there while both searches hold it, it is that folder's own file (F45): it says nothing. Where it
 ///   cannot be told whether that search holds it, nothing can be told of the file.
 /// - Any other file that carries the item's id is it, however it got there (F43.4).
+/// - A file that folder records as the item's is it though its bytes are others by now: it was taken in there, or brought by
+///   hand, and saved since (F43.4, F44.10).
 /// - Bytes alone say something only of a file that is nobody's or the item's, in a folder that binds no other item by
 ///   them; two such files cannot be told apart.
 /// - Parameter holdsHere: whether this folder's search holds the item.

@@ -61,9 +61,28 @@ extension PullPass {
   /// The edges at both ends of an item; rendering its file and noting what that shows ask for the same.
   private func edges(of item: EntityID) throws -> [Edge] {
     if let edgesRead, edgesRead.item == item { return edgesRead.edges }
-    let edges = try folder.copy.edges(from: item) + folder.copy.edges(to: item)
+    var edges = try folder.copy.edges(from: item) + folder.copy.edges(to: item)
+    try addMovesOnTheirWay(to: &edges, of: item)
     edgesRead = (item, edges)
     return edges
+  }
+
+  /// Adds the edges that changed lines of the file move and another device deleted meanwhile: the copy heard of that before
+  /// the move was answered. The line asks for its edge all the same, and stays for the drain that learns of it (F11.29).
+  private func addMovesOnTheirWay(to edges: inout [Edge], of item: EntityID) throws {
+    for mine in try folder.store.writes(of: item) where mine.role == .edge {
+      guard let write = try folder.copy.queue.write(mine.id), write.kind == .updateEdge,
+        write.verdict == nil || write.verdict == .blocked, let edge = write.edgeID,
+        !edges.contains(where: { $0.id == edge }), try folder.copy.edge(edge) == nil,
+        let shown = try folder.store.binding(of: item)?.edges.first(where: { $0.edge == edge }),
+        let moved = (write.body?["target_id"] ?? write.body?["source_id"])?.text.flatMap({ EntityID($0) })
+      else { continue }
+      let isSource = write.body?["target_id"] != nil
+      edges.append(
+        Edge(
+          id: edge, source: isSource ? item : moved, target: isSource ? moved : item, type: shown.type,
+          version: write.baseVersion ?? 0, createdAt: write.queuedAt, updatedAt: write.queuedAt))
+    }
   }
 
   /// The links and embeds of a body; a pull asks for those of one several times.

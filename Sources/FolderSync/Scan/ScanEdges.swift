@@ -89,11 +89,12 @@ extension ScanPass {
         do {
           try create(
             edge.type, source: edge.isSource ? work.item : edge.other, target: edge.isSource ? edge.other : work.item,
-            item: work.item, detail: "default")
+            item: work.item, detail: FolderWrite.defaultEdge)
         } catch let error as MarfaError where error.isLocalRefusal || error.code == .notFound || error.code == .notHeld
         {
           // Its own file is sent all the same, and nothing else waits for it (F3.7, C9.11).
           let reason = "default edge \(edge.type): \(error.refusalReason)"
+          binding.refusedDefaults.append(reason)
           report.flagged.append(FlaggedFile(binding.path, .defaultEdgeRefused, reason))
         }
       }

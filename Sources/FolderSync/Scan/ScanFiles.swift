@@ -63,6 +63,10 @@ extension ScanPass {
     binding.path = file.path
     binding.missingSince = nil
     binding.identity = identity(of: file)
+    if let hash = file.hash, hash != binding.readHash, hash != binding.writtenHash { binding.refusedDefaults = [] }
+    for reason in binding.refusedDefaults {
+      report.flagged.append(FlaggedFile(file.path, .defaultEdgeRefused, reason))
+    }
 
     if moved, before != nil, !sameName { report.renamed += 1 }
     let places = moved && !sameName
@@ -86,14 +90,14 @@ extension ScanPass {
     }
     if file.settles {
       report.settling.append(file.path.description)
-      return try group { [self] in try record(binding, placing: places ? row : nil) }
+      return try group { [self] in try recordUnread(binding, placing: places ? row : nil) }
     }
     if try journalEmptied(index, row, before, binding, places: places) { return }
     if let hold = hold(of: file) {
       binding.hold = hold
       if let hash = file.hash { binding.readHash = hash }
       report.flagged.append(FlaggedFile(file.path, hold.flag, hold.reason))
-      return try group { [self] in try record(binding, placing: places ? row : nil) }
+      return try group { [self] in try recordUnread(binding, placing: places ? row : nil) }
     }
     if file.isUnread || file.isUnchanged {
       // A look that tells as much is kept: to write it anew would change every binding at every reading pass.

@@ -188,11 +188,8 @@ extension ScanPass {
     // An emptied file is no upload (F36.1); it is held as it is until it holds bytes again.
     let uploads = changed && file.status.size > 0 && row.properties["blob_ref"]?.text != hash.text
     if uploads { properties["blob_ref"] = .string(hash.text) }
-    if places, let was = bindings[row.id]?.path.name ?? arrived[row.id]?.name,
-      row.properties["title"]?.text == was.text, was != file.path.name
-    {
-      properties["title"] = .string(file.path.name.text)
-    }
+    if let title = titleFollowing(start, row, moved: places) { properties["title"] = .string(title) }
+    binding.titledAs = nil
     let keeps = try folder.keepsPermissions(in: root)
     let agreed = start.showed?.executable ?? row.properties["executable"]?.bool ?? false
     if keeps, isSetAside || file.status.isExecutable != agreed,
@@ -233,6 +230,24 @@ extension ScanPass {
         report.flagged.append(FlaggedFile(file.path, .unreadable, "it cannot be read: \(error.reason)"))
       }
     }
+  }
+
+  /// The title a moved file item takes: its new name, where the old one was its title (F36.6).
+  private func titleFollowing(_ binding: Binding, _ row: Item, moved: Bool) -> Text? {
+    let before = moved ? bindings[row.id]?.path.name ?? arrived[row.id]?.name : nil
+    guard let was = binding.titledAs ?? before, row.properties["title"]?.text == was.text, was != binding.path.name
+    else { return nil }
+    return binding.path.name.text
+  }
+
+  /// Records a moved file item whose bytes are not read yet, or cannot be: its placement follows (F17.8, F51.3), its title
+  /// with the bytes (F36.6).
+  func recordUnread(_ unread: Binding, placing row: Item?) throws {
+    var binding = unread
+    if binding.form == .bytes, let row, binding.titledAs == nil, titleFollowing(binding, row, moved: true) != nil {
+      binding.titledAs = bindings[row.id]?.path.name ?? arrived[row.id]?.name
+    }
+    try record(binding, placing: row)
   }
 
   // MARK: Files taken back (F17.10)

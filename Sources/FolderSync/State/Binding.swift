@@ -222,6 +222,9 @@ package struct Binding: Hashable, Sendable {
   /// Removals of shown edges held back because a link or embed named nothing (F12.12, F12.31).
   package var heldBack: [EntityID] = []
   package var refusals: [FileRefusal] = []
+  /// Why default edges of its create were refused: the file is sent and brought current all the same, since nothing in it
+  /// asks for them and nothing in it could mend them (C9.11). Told until the file is saved again.
+  package var refusedDefaults: [String] = []
   /// Edges the file names that the server has already and this copy was never shown: asked for anew with the next save
   /// alone.
   package var unseenEdges: [ContentHash] = []
@@ -239,6 +242,9 @@ package struct Binding: Hashable, Sendable {
   /// Properties its create gave the item beyond what the file says, such as a title from its name, until the file's lines
   /// are written: the item holding them is no change of it.
   package var filled = JSONObject()
+  /// The name a file item's title followed last, where its file was renamed since and not read under the new name yet
+  /// (F36.6).
+  package var titledAs: PathBytes?
   /// Whether a person brought the file here from another folder while the search does not hold its item: it is not let go
   /// before a pull writes it, or the search holds it (F44.12).
   package var broughtByHand = false

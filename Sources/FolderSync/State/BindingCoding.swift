@@ -24,10 +24,12 @@ extension Binding {
     if !lostEdges.isEmpty { object["lost_edges"] = .array(lostEdges.map(\.json)) }
     if !heldBack.isEmpty { object["held_back"] = .array(heldBack.map { .string($0.text) }) }
     if !refusals.isEmpty { object["refusals"] = .array(refusals.map(\.json)) }
+    if !refusedDefaults.isEmpty { object["refused_defaults"] = .array(refusedDefaults.map { .string(Text($0)) }) }
     if !unseenEdges.isEmpty { object["unseen_edges"] = .array(unseenEdges.map { .string($0.hex) }) }
     if edgesOwed { object["edges_owed"] = true }
     if linesOwed { object["lines_owed"] = true }
     if !filled.isEmpty { object["filled"] = .object(filled) }
+    if let titledAs { object["titled_as"] = .string(Text(hex(titledAs.bytes))) }
     if broughtByHand { object["brought"] = true }
     if let missed { object["missed"] = missed.json }
     if hold != nil, let heldHash { object["held"] = .string(heldHash.hex) }
@@ -79,10 +81,16 @@ extension Binding {
     edgesOwed = one("edges_owed", \.bool) ?? false
     filled = one("filled", \.object) ?? JSONObject()
     linesOwed = one("lines_owed", \.bool) ?? false
+    titledAs = one("titled_as") { $0.text.flatMap(unhex).map { PathBytes(bytes: $0) } }
     broughtByHand = one("brought", \.bool) ?? false
     missed = one("missed") { Showed(json: $0) }
     heldHash = one("held") { $0.text.flatMap { ContentHash($0) } }
     refusals = all("refusals") { FileRefusal(json: $0) }
+    refusedDefaults = all("refused_defaults") { $0.text?.string }
+    // As earlier builds kept them, which held the file for good.
+    let former = refusals.filter { $0.reason.hasPrefix("default edge ") }
+    refusals.removeAll { former.contains($0) }
+    refusedDefaults += former.map(\.reason)
     unseenEdges = all("unseen_edges") { $0.text.flatMap { ContentHash($0) } }
     return isWhole
   }

@@ -15,6 +15,8 @@ package struct FolderWrite: Hashable, Sendable {
 
   /// The detail of a restore that a file put back asked for (P2.3).
   static let returned: Text = "returned"
+  /// The detail of a default edge of a new file (F3.7).
+  static let defaultEdge: Text = "default"
 
   package init(id: EntityID, item: EntityID, role: Role, detail: Text = "") {
     self.id = id

@@ -51,6 +51,7 @@ extension FolderEngine {
     try settleAnswered(settlement)
     report.drain = try drained(settlement)
     report.conflicts = settlement.conflicts
+    report.refusedDefaults = settlement.refusedDefaults
     try followUp(settlement, &report)
     for entry in settlement.overtaken { try decideAnew(entry.write, entry.edge, entry.item) }
     try takeBackCollided()
@@ -68,6 +69,7 @@ extension FolderEngine {
       let again = Settlement(self)
       report.drain.add(try drained(again))
       report.conflicts += again.conflicts
+      report.refusedDefaults += again.refusedDefaults
       try followUp(again, &report)
       if try remakeEdges(again) { drainsAgain = true }
       for (item, write) in resent where try copy.queue.write(write)?.verdict?.isSuccess != true { givenUp.insert(item) }

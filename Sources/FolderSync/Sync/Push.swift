@@ -9,6 +9,8 @@ package struct FolderDrain: Sendable {
   /// Placements withdrawn for another machine's (F19.12).
   package var gaveWay = 0
   package var conflicts: [ConflictedEdit] = []
+  /// Default edges the server refused, told among what the scan flagged (C9.11).
+  package var refusedDefaults: [FlaggedFile] = []
 
   package var json: JSON {
     var object = drain.json.object ?? JSONObject()
@@ -130,6 +132,7 @@ extension FolderEngine {
 
     let first = try drain()
     push.drain = first
+    push.scan.flagged += first.refusedDefaults
     begun = push
     do throws(MarfaError) {
       let early = push.catchUp.hydrated
@@ -160,6 +163,7 @@ extension FolderEngine {
       push.drain.rebased += second.rebased
       push.drain.gaveWay += second.gaveWay
       push.drain.conflicts += second.conflicts
+      push.scan.flagged += second.refusedDefaults
       try nameCopies(&push.drain.conflicts)
     }
     if quiet == nil {

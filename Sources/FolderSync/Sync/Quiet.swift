@@ -255,7 +255,8 @@ extension FolderStore {
     ) { $0.int(0) }
     guard waiting == 0 else { return false }
     return try bindings().allSatisfy { binding in
-      binding.missingSince == nil && binding.asksForNothingMore && binding.refusals.isEmpty && !binding.linesOwed
+      binding.missingSince == nil && binding.asksForNothingMore && binding.refusals.isEmpty
+        && binding.refusedDefaults.isEmpty && !binding.linesOwed
         && !binding.unmatched && !binding.broughtByHand
     }
   }

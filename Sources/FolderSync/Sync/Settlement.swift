@@ -15,6 +15,8 @@ final class Settlement: DrainObserver {
   private(set) var landedEdits: [(write: EntityID, item: EntityID)] = []
   /// Edges of placements whose grant is missing, to be withdrawn from the queue.
   private(set) var heldBack: [EntityID] = []
+  /// Default edges the server refused, on files otherwise sent (C9.11).
+  private(set) var refusedDefaults: [FlaggedFile] = []
   /// Every verdict seen, for the report of a drain that ended with the copy's read view (F9.4, F11.26).
   private var seen: [DrainReport.Entry] = []
 
@@ -187,6 +189,7 @@ final class Settlement: DrainObserver {
         losers.insert(mine.item)
         return
       }
+      if mine.detail == FolderWrite.defaultEdge { return try refusedDefault(mine, reason, isOwn: isOwn) }
       guard let edge = write.edgeID else { return }
       let there = try folder.copy.edge(edge)
       try store.change(mine.item) { binding in
@@ -196,12 +199,10 @@ final class Settlement: DrainObserver {
         {
           binding.edges[place].other = there.other(than: mine.item)
         }
-        let isDefault = mine.detail == "default"
-        let meaning = isDefault ? nil : write.edgeMeaning ?? there.flatMap(write.meaning(movedFrom:))
+        let meaning = write.edgeMeaning ?? there.flatMap(write.meaning(movedFrom:))
         // The same edge refused again is one refusal, whatever id it was tried under.
         if meaning != nil { binding.refusals.removeAll { $0.meaning == meaning } }
-        binding.refusals.append(
-          FileRefusal(.edge(edge), isDefault ? "default edge \(reason)" : reason, meaning: meaning))
+        binding.refusals.append(FileRefusal(.edge(edge), reason, meaning: meaning))
       }
     case .create:
       try store.change(mine.item) { $0.refusals.append(FileRefusal(.edit, reason)) }
@@ -220,6 +221,19 @@ final class Settlement: DrainObserver {
     case .state:
       guard isOwn else { return }
       try store.change(mine.item) { $0.refusals.append(FileRefusal(.state(mine.detail), reason)) }
+    }
+  }
+
+  /// A default edge nobody takes is told on its file, which is sent and brought current all the same: nothing in the file
+  /// asks for the edge, so nothing in it could let a hold go (C9.11, F3.7).
+  private func refusedDefault(_ mine: FolderWrite, _ reason: String, isOwn: Bool) throws {
+    guard isOwn else { return }
+    let told = "default edge \(reason)"
+    try folder.store.change(mine.item) { binding in
+      if !binding.refusedDefaults.contains(told) { binding.refusedDefaults.append(told) }
+    }
+    if let binding = try folder.store.binding(of: mine.item) {
+      refusedDefaults.append(FlaggedFile(binding.path, .defaultEdgeRefused, told))
     }
   }
 

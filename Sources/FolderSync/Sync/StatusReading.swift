@@ -182,8 +182,7 @@ private struct StatusPass {
     } else if let hold = binding.hold, !changed || hold.flag == .emptied || reading?.hash == binding.heldHash {
       entry = FolderFile(file.path, held: hold.flag, hold.reason, item: item)
     } else if let refusal = binding.refusals.last {
-      let isDefault = refusal.reason.hasPrefix("default edge ")
-      entry = FolderFile(file.path, held: isDefault ? .defaultEdgeRefused : .refused, refusal.reason, item: item)
+      entry = FolderFile(file.path, held: .refused, refusal.reason, item: item)
     } else if changed || binding.setAside != nil || waits[item] != nil {
       entry = FolderFile(file.path, .waiting, item: item, waits: waits[item] ?? [.scan])
       if changed { entry.waits = ([.scan] + entry.waits.filter { $0 != .scan }) }
@@ -195,6 +194,10 @@ private struct StatusPass {
       entry = FolderFile(file.path, .unmatched, item: item)
     } else {
       entry = FolderFile(file.path, .inStep, item: item)
+    }
+    if entry.flag == nil, let reason = binding.refusedDefaults.last {
+      entry.flag = Flag.defaultEdgeRefused.rawValue
+      entry.reason = reason
     }
     if binding.form != .bytes, let bytes = reading?.bytes { warn(&entry, bytes) }
     return entry

@@ -122,8 +122,8 @@ struct StatusWords {
     case "unreadable": "Mend what the reason names in the file and save it."
     case "encoding": "Save the file as UTF-8."
     case "edges": "Mend the link lines the reason names and save the file."
-    case "refused", "default_edge_refused":
-      "Change what the reason names and save the file, or change the folder's settings."
+    case "refused": "Change what the reason names and save the file, or change the folder's settings."
+    case "default_edge_refused": "Change the default edges in the folder's settings; the file itself was sent."
     case "credential_refused": "'marfa-folders login' or 'keys keep' gives a working credential; 'sync' then sends it."
     case "lost": "Save the file again to send it as a new item, or remove it."
     case "name": "Rename one of the two."

@@ -13,6 +13,7 @@ func flaggedWords(_ flagged: Report) -> String {
   case "unwritten", "outside", "unsuited", "absent", "retained":
     return "\(path): not written\(flagged.words("item").map { " (item \($0))" } ?? ""): \(reason)"
   case "size", "saved", "unguarded": return "\(path): \(reason)"
+  case "default_edge_refused": return "\(path): sent, but for a default edge of the folder's: \(reason)"
   case "embed": return "\(path): embed: \(reason)"
   default: return "\(path): held, left as written: \(reason)"
   }
@@ -29,7 +30,7 @@ func pausedWords(disk: Int, pull: Int) -> [String] {
   if pull > 0 {
     lines.append(
       "\(counted(pull, "item")) went elsewhere at once: their files wait here. "
-        + "'confirm' removes them, 'restore' puts the items back.")
+        + "'confirm' removes them, 'restore' puts the items back, but for any that was purged.")
   }
   return lines
 }

@@ -469,6 +469,27 @@ struct EdgeLineTests {
     #expect(try desk.push().sent.isEmpty)
   }
 
+  @Test("F11.29 a changed line stays while its move waits and the copy hears that its edge was deleted elsewhere")
+  func movedGoneWhileWaiting() throws {
+    let (desk, child) = try child()
+    let edge = try #require(try parentEdges(desk, of: child).first)
+    try desk.bench.ask("DELETE", "/edges/\(edge.string("id") ?? "")")
+    try desk.machine.edit("Child.md", "[[One]]", "[[Two]]")
+    desk.bench.transport.before = { request in
+      request.method == "PATCH" ? .success(HTTPResponse(refusing: 429, "rate_limited")) : nil
+    }
+    let (held, _) = try desk.push()
+    #expect(held.drain.drain.undelivered == 1 && held.pull?.flagged.isEmpty == true, "\(held.json.compact)")
+    #expect(try desk.machine.lines("Child.md").contains("child-of: \"[[Two]]\""))
+    desk.bench.transport.before = nil
+    desk.machine.grace()
+    let (push, _) = try desk.push()
+    #expect(push.scan.flagged.isEmpty && push.pull?.flagged.isEmpty == true, "\(push.json.compact)")
+    #expect(try parentEdges(desk, of: child).map { $0.string("source_id") } == [desk.id("Two").description])
+    #expect(try desk.machine.lines("Child.md").contains("child-of: \"[[Two]]\""))
+    #expect(try desk.push().sent.isEmpty)
+  }
+
   @Test(
     "F-S11.19 learned by a drain that a refused credential then stops, the next push with a good one makes the edge")
   func movedGoneThenRefused() throws {

@@ -324,6 +324,40 @@ struct PlacementTests {
     #expect(try desk.machine.need("Moved.md").contains(desk.folder.description) == false)
   }
 
+  @Test(
+    "F-S19.14 a default edge to the folder's row refused is no placement, and holds nothing of its file back (C9.11)")
+  func refusedDefault() throws {
+    let desk = try Desk()
+    let defaults: JSON = ["edges": ["references": [.string(desk.folder.text)]]]
+    try desk.bench.ask("PATCH", "/folders/\(desk.folder)", ["version": 1, "defaults": defaults])
+    _ = try desk.push()
+    try desk.machine.write("a.md", "Words.\n")
+    desk.bench.transport.before = { request in
+      guard request.method == "POST", request.url.hasSuffix("/edges"), case .bytes(let body) = request.body,
+        (try? JSON(parsing: body))?["edge_type"] == "references"
+      else { return nil }
+      return .success(refusal(403, "edge_permission_denied", "No.", [:]))
+    }
+    let (first, _) = try desk.push()
+    desk.bench.transport.before = nil
+    #expect(first.scan.flagged.flags("a.md") == ["default_edge_refused"], "\(first.json.compact)")
+    #expect(first.pull?.flagged.isEmpty == true && first.pull?.rewritten == 1, "\(first.json.compact)")
+    let id = try desk.id("a")
+    #expect(try desk.machine.need("a.md").contains("marfa_id: \(id)"))
+    let status = try desk.machine.standing("a.md")
+    #expect(status?.state == .inStep && status?.flag == "default_edge_refused")
+    // Another device's change and move reach it, it is told as long as it stands, and a save ends that.
+    try desk.bench.edit(id, ["body": "Others' words.\n"])
+    try desk.move(id, to: "Moved.md")
+    let (second, sent) = try desk.push()
+    #expect(second.scan.flagged.flags("a.md") == ["default_edge_refused"] && sent.isEmpty && second.drain.gaveWay == 0)
+    #expect(try desk.machine.files() == ["Moved.md"] && desk.machine.need("Moved.md").hasSuffix("Others' words.\n"))
+    try desk.machine.edit("Moved.md", "Others'", "My")
+    let (third, _) = try desk.push()
+    #expect(third.scan.flagged.isEmpty && third.scan.updated == 1, "\(third.json.compact)")
+    #expect(try desk.machine.standing("Moved.md")?.flag == nil)
+  }
+
   @Test("F-S19.17 a refused move is let go where another machine moves the file after")
   func movedAfterRefusal() throws {
     let (desk, _, id) = try shared()

@@ -66,6 +66,29 @@ struct LetGoScenarios {
     #expect(try second.bench.titles() == ["o"])
   }
 
+  @Test("F44.10 a file taken in and saved there at once has moved for the folder it left, whatever its bytes")
+  func takenAndSaved() throws {
+    let both = try TwoFolders(TwoFolders.tagged("a"), TwoFolders.tagged("b"))
+    try both.one.write("t.txt", "Words.\n")
+    try both.one.push()
+    let item = try both.bench.id("t")
+    try both.tag(item, "a")
+    try both.one.push()
+    try both.retag(item, from: "a", to: "b")
+    try both.one.push()
+    #expect(try both.two.push().pull?.taken == 1)
+    // A save through a new file, not sent yet: neither identity nor bytes tell it from another file.
+    try both.two.write("fresh", "Words and more.\n")
+    try both.two.rename("fresh", to: "t.txt")
+    try both.one.push()
+    both.one.grace()
+    let left = try both.one.push()
+    #expect(left.scan.movedAway == 1 && left.scan.deleted == 0, "\(left.json.compact)")
+    try both.two.push()
+    let row = try both.bench.row(item)["item"]
+    #expect(row?["state"] == "active" && row?["properties"]?["body"] == "Words and more.\n", "\(row?.compact ?? "")")
+  }
+
   @Test("F-S341 a file edited before or during the taking stays for its folder to send", arguments: [false, true])
   func edited(during: Bool) throws {
     let (both, item) = try retagged()

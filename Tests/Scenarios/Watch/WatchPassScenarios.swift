@@ -203,6 +203,7 @@ struct WatchPassScenarios {
     #expect(try watch.run(seconds: 30) == nil)
     #expect(try folder.status(of: "moved.bin")?.item == item.description)
     #expect(try bench.row(item)["item"]?["version"]?.int == 2)
+    #expect(try bench.row(item)["item"]?["properties"]?["title"] == "moved.bin")
     #expect(folder.files() == (replaced ? ["moved.bin", "pic.bin"] : ["moved.bin"]))
     if replaced {
       let other = try #require(try folder.status(of: "pic.bin")?.item)
