@@ -103,8 +103,9 @@ extension ScanPass {
       let left = try others().left(identity: file.status.identity, size: file.status.size) {
         file.hash ?? hashOfSkipped(index)
       }
-      guard let left, bindings[left.binding.item] == nil, left.binding.form == .bytes || isDocument,
-        !claimed.contains(left.binding.item)
+      // One missed here since it went to that folder comes back from there (F21.3).
+      guard let left, bindings[left.binding.item].map({ !foundPaths.contains($0.path) }) ?? true,
+        left.binding.form == .bytes || isDocument, !claimed.contains(left.binding.item)
       else { continue }
       let item = left.binding.item
       // Words that only that folder's queue holds are sent by it first: sent twice, they would be two copies.
@@ -174,6 +175,7 @@ extension Binding {
     binding.unmatched = false
     binding.setAside = nil
     binding.refusals = []
+    binding.refusedDefaults = []
     binding.unseenEdges = []
     binding.spent.removeAll { $0.write != nil }
     binding.linesOwed = false

@@ -89,6 +89,28 @@ struct LetGoScenarios {
     #expect(row?["state"] == "active" && row?["properties"]?["body"] == "Words and more.\n", "\(row?.compact ?? "")")
   }
 
+  @Test("F43.2 a text file copied to another folder, taken there and brought back inside the grace keeps its item")
+  func broughtBack() throws {
+    let both = try TwoFolders(["title": "One", "search": ["types": ["core.note"]]], TwoFolders.tagged("b"))
+    try both.one.write("t.txt", "Words.\n")
+    try both.one.push()
+    let item = try both.bench.id("t")
+    try both.copy("t.txt", from: both.one, into: both.two)
+    try both.one.delete("t.txt")
+    try both.two.push()
+    try both.one.push()
+    try both.move("t.txt", to: "back.txt", from: both.two, into: both.one)
+    let back = try both.one.push()
+    #expect(back.scan.created == 0 && back.scan.renamed == 1, "\(back.json.compact)")
+    both.one.grace()
+    try both.one.push()
+    try both.two.push()
+    both.two.grace()
+    let left = try both.two.push()
+    #expect(left.scan.movedAway == 1 && left.scan.deleted == 0, "\(left.json.compact)")
+    #expect(try both.bench.ids("t") == [item] && both.bench.row(item)["item"]?["state"] == "active")
+  }
+
   @Test("F-S341 a file edited before or during the taking stays for its folder to send", arguments: [false, true])
   func edited(during: Bool) throws {
     let (both, item) = try retagged()
