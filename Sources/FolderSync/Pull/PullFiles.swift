@@ -231,6 +231,12 @@ extension PullPass {
     let place = places[row.id]
     let waiting = try folder.store.writes(of: row.id).contains { $0.role == .edit }
     edgesRead = nil
+    if try asksForTheBin(row.id, binding) {
+      return tell(
+        binding.path, .unwritten,
+        "a line of it names an item that went to the bin; it is written once that is answered",
+        row.id)
+    }
     let rendered: [UInt8]
     switch try render(row, binding.form, existing: bytes, binding: binding) {
     case .failure(let failure): return tell(binding.path, .unwritten, failure.reason, row.id)
@@ -269,6 +275,18 @@ extension PullPass {
         binding: next, count: moves ? .moved : .rewritten,
         isBeside: place.map { $0.isBeside && $0.path == path } ?? false,
         leaves: moves ? (binding.path, reading.hash) : nil))
+  }
+
+  /// Whether a line of the file, whose edge is on its way, names an item that another device trashed meanwhile: the file
+  /// stays as typed for the answer (F11.19, F11.30).
+  private func asksForTheBin(_ item: EntityID, _ binding: Binding) throws -> Bool {
+    try folder.store.writes(of: item).contains { mine in
+      guard mine.role == .edge, let write = try folder.copy.queue.write(mine.id),
+        write.verdict == nil || write.verdict == .blocked, let other = write.otherEnd(than: item),
+        binding.edges.contains(where: { $0.edge == write.edgeID && $0.place == .line })
+      else { return false }
+      return try folder.copy.item(other)?.isTrashed ?? false
+    }
   }
 
   /// Where a file goes in this pull: its place, or where it is while another file has that. What has it is told, and the

@@ -36,6 +36,17 @@ package enum EdgeChange: Hashable, Sendable {
   case delete(edge: EntityID)
 }
 
+extension EdgeChange {
+  /// What it would have the edge say, for telling a change that was refused; nil of a removal.
+  func meaning(at item: EntityID) -> ContentHash? {
+    switch self {
+    case .create(let type, let isSource, let other, _), .move(_, _, let type, let isSource, let other, _):
+      FileRefusal.edgeMeaning(type, from: isSource ? item : other, to: isSource ? other : item)
+    case .delete: nil
+    }
+  }
+}
+
 /// What a file's lines, links and embeds ask for.
 package struct EdgeDecision: Sendable {
   package var changes: [EdgeChange] = []
@@ -104,6 +115,12 @@ package func decideEdges(
     }
     let comes = entry.others.filter { heldByOther[$0.item] == nil }
     if entry.holdsOne, let new = comes.first, let there = heldHere.first {
+      if shownHere.contains(where: { $0.edge == there.id && $0.other == new.item }) {
+        // The line is as the file showed it; another device moved its edge since, which stands. The pull writes it (F23.3).
+        decision.shown.append(
+          ShownEdge(edge: there.id, type: key.type, other: there.other(than: item), place: new.place))
+        continue
+      }
       guard goes.contains(where: { $0.edge == there.id }) else {
         standDown("an edge \(entry.type.id) made elsewhere is not shown in this file yet")
         continue

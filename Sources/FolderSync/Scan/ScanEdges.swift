@@ -67,12 +67,15 @@ extension ScanPass {
       let body = try bodyWrite(of: work.item)
       var unseen: [ContentHash] = []
       for change in decision.changes {
-        if case .create(let type, let isSource, let other, _) = change {
-          let meaning = FileRefusal.edgeMeaning(
-            type, from: isSource ? work.item : other, to: isSource ? other : work.item)
+        if !work.isChanged, let meaning = change.meaning(at: work.item) {
           // The server has it, and shows this copy none of it: asked again at each pass, it would be refused at each.
-          if !work.isChanged, binding.unseenEdges.contains(meaning) {
+          if binding.unseenEdges.contains(meaning) {
             unseen.append(meaning)
+            continue
+          }
+          // Refused, and the same bytes ask for it again: once is enough (F9.7, F11.30).
+          if binding.refusals.contains(where: { $0.meaning == meaning }) {
+            try leave(change, in: &binding)
             continue
           }
         }
@@ -143,15 +146,18 @@ extension ScanPass {
         try folder.store.link(FolderWrite(id: queued.id, item: item, role: .edge, detail: edge.text))
       }
     } catch let error as MarfaError where error.isLocalRefusal {
-      if case .move(let edge, _, _, _, _, _) = change, let there = try folder.copy.edge(edge),
-        let place = binding.edges.firstIndex(where: { $0.edge == edge })
-      {
-        // The edge stands where it was, and the record names it there (F11.30).
-        binding.edges[place].other = there.other(than: item)
-      }
+      try leave(change, in: &binding)
       binding.hold = Hold(.edges, error.refusalReason)
       report.flagged.append(FlaggedFile(binding.path, .edges, error.refusalReason))
     }
+  }
+
+  /// Of a move that is not made the edge stands where it was, and the record names it there (F11.30).
+  private func leave(_ change: EdgeChange, in binding: inout Binding) throws {
+    guard case .move(let edge, _, _, _, _, _) = change, let there = try folder.copy.edge(edge),
+      let place = binding.edges.firstIndex(where: { $0.edge == edge })
+    else { return }
+    binding.edges[place].other = there.other(than: binding.item)
   }
 
   @discardableResult

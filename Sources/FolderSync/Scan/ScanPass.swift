@@ -97,15 +97,29 @@ final class ScanPass {
   }
 
   /// An edge that the server had and had not shown yet is the file's like any other once it comes: the file is read for it.
-  private func owingShownEdges(_ binding: Binding) throws -> Binding {
+  private func owingShownEdges(_ bound: Binding) throws -> Binding {
+    var binding = try owingEdgesToTheBin(bound)
     guard !binding.unseenEdges.isEmpty else { return binding }
     let held = try folder.copy.edges(from: binding.item) + folder.copy.edges(to: binding.item)
     let isShown = held.contains {
       binding.unseenEdges.contains(FileRefusal.edgeMeaning($0.type, from: $0.source, to: $0.target))
     }
     guard isShown else { return binding }
-    var binding = binding
     binding.edgesOwed = true
+    return binding
+  }
+
+  /// An edge refused because the item at its other end is none any more, which the copy has heard by now: its line stands
+  /// down and its link is told, until that item is restored (F11.19, F12.3).
+  private func owingEdgesToTheBin(_ binding: Binding) throws -> Binding {
+    guard binding.refusals.contains(where: { $0.missing != nil }) else { return binding }
+    var binding = binding
+    let before = binding.refusals.count
+    try binding.refusals.removeAll { refusal in
+      guard let missing = refusal.missing else { return false }
+      return try folder.copy.item(missing).map(\.isTrashed) ?? folder.copy.isPurged(missing)
+    }
+    if binding.refusals.count < before { binding.edgesOwed = true }
     return binding
   }
 

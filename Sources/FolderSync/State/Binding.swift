@@ -110,11 +110,15 @@ package struct FileRefusal: Hashable, Sendable {
   package var reason: String
   /// The hash of what was refused (the edit's properties, the edge's triple), so that the file is known to carry it still.
   package var meaning: ContentHash?
+  /// The item at the other end of a refused edge, where the server answered that there is none: once the copy knows it in
+  /// the bin too, the file's line or link names nothing, and is decided as such (F11.19).
+  package var missing: EntityID?
 
-  package init(_ change: Change, _ reason: String, meaning: ContentHash? = nil) {
+  package init(_ change: Change, _ reason: String, meaning: ContentHash? = nil, missing: EntityID? = nil) {
     self.change = change
     self.reason = reason
     self.meaning = meaning
+    self.missing = missing
   }
 }
 

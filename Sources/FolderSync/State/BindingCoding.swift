@@ -236,6 +236,7 @@ extension FileRefusal {
     case .local: object["change"] = "local"
     }
     if let meaning { object["meaning"] = .string(meaning.hex) }
+    if let missing { object["missing"] = .string(missing.text) }
     return .object(object)
   }
 
@@ -259,7 +260,8 @@ extension FileRefusal {
     default: return nil
     }
     self.init(
-      change, json["reason"]?.text?.string ?? "", meaning: json["meaning"]?.text.flatMap { ContentHash($0) })
+      change, json["reason"]?.text?.string ?? "", meaning: json["meaning"]?.text.flatMap { ContentHash($0) },
+      missing: json["missing"]?.text.flatMap { EntityID($0) })
   }
 }
 

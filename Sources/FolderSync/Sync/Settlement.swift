@@ -191,7 +191,8 @@ final class Settlement: DrainObserver {
       }
       if mine.detail == FolderWrite.defaultEdge { return try refusedDefault(mine, reason, isOwn: isOwn) }
       guard let edge = write.edgeID else { return }
-      let there = try folder.copy.edge(edge)
+      // As the server has it: the refused move itself still lies over the copy's.
+      let there = try folder.copy.serverEdge(edge) ?? folder.copy.edge(edge)
       try store.change(mine.item) { binding in
         if write.kind == .createEdge { binding.edges.removeAll { $0.edge == edge } }
         if write.kind == .updateEdge, let there,
@@ -202,7 +203,8 @@ final class Settlement: DrainObserver {
         let meaning = write.edgeMeaning ?? there.flatMap(write.meaning(movedFrom:))
         // The same edge refused again is one refusal, whatever id it was tried under.
         if meaning != nil { binding.refusals.removeAll { $0.meaning == meaning } }
-        binding.refusals.append(FileRefusal(.edge(edge), reason, meaning: meaning))
+        let missing = code == "item_not_found" ? write.otherEnd(than: mine.item) : nil
+        binding.refusals.append(FileRefusal(.edge(edge), reason, meaning: meaning, missing: missing))
       }
     case .create:
       try store.change(mine.item) { $0.refusals.append(FileRefusal(.edit, reason)) }
@@ -284,6 +286,13 @@ extension QueuedWrite {
 }
 
 extension QueuedWrite {
+  /// The item that an edge, made or moved for the file of another, was to run to or from; nil for any other write.
+  func otherEnd(than item: EntityID) -> EntityID? {
+    guard kind == .createEdge || kind == .updateEdge else { return nil }
+    let ends = [body?["source_id"], body?["target_id"]].compactMap { $0?.text.flatMap { EntityID($0) } }
+    return ends.first { $0 != item }
+  }
+
   /// What a move of an edge asked for; nil for any other write.
   fileprivate func meaning(movedFrom edge: Edge) -> ContentHash? {
     guard kind == .updateEdge, let body else { return nil }

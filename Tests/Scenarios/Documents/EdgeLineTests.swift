@@ -491,6 +491,76 @@ struct EdgeLineTests {
   }
 
   @Test(
+    "F11.20 a line as the file showed it follows an edge another device moved, though its file is saved before the pull"
+  )
+  func movedElsewhereAndSaved() throws {
+    let (desk, child) = try child()
+    let edge = try #require(try desk.edges(child, type: "in-thread").first)
+    let second = try desk.id("T2")
+    try desk.bench.ask(
+      "PATCH", "/edges/\(edge.string("id") ?? "")",
+      ["version": edge["version"] ?? 1, "target_id": .string(second.text)])
+    _ = try desk.machine.folders.working(desk.machine.root, "catch-up") { try $0.catchUp() }
+    let text = try desk.machine.need("Child.md")
+    try desk.machine.write("Child.md", text + "More.\n")
+    let (push, sent) = try desk.push()
+    #expect(push.scan.flagged.isEmpty && push.pull?.flagged.isEmpty == true, "\(push.json.compact)")
+    #expect(sent.allSatisfy { !$0.target.hasPrefix("/edges") }, "\(sent.map(\.line))")
+    #expect(try desk.machine.lines("Child.md").contains("in-thread: \"[[T2]]\""))
+    #expect(try desk.edges(child, type: "in-thread").map { $0.string("target_id") } == [second.description])
+    #expect(try desk.push().sent.isEmpty)
+  }
+
+  @Test(
+    "F11.19 a link and a line to an item trashed elsewhere meanwhile hold nothing back, and are edges once it is restored"
+  )
+  func trashedMeanwhile() throws {
+    let desk = try held(["Line", "Body", "Gone"])
+    let gone = try desk.id("Gone")
+    try desk.machine.edit("Line.md", "title: Line\n", "title: Line\nabout: \"[[Gone]]\"\n")
+    try desk.machine.write("Body.md", desk.machine.need("Body.md") + "See [[Gone]].\n")
+    try desk.bench.ask("DELETE", "/items/\(gone)?version=1")
+    _ = try desk.push()
+    let (second, sent) = try desk.push()
+    #expect(second.scan.flagged.flags("Line.md") == ["edges"] && second.scan.flagged.flags("Body.md") == ["edges"])
+    #expect(sent.isEmpty && desk.machine.files().contains("Line.md"))
+    #expect(try desk.machine.lines("Line.md").contains("about: \"[[Gone]]\""))
+    // Another device's change reaches the one whose body names it.
+    try desk.bench.edit(desk.id("Body"), ["rating": 4])
+    _ = try desk.push()
+    #expect(try desk.machine.lines("Body.md").contains("rating: 4"))
+    try desk.bench.ask("POST", "/items/\(gone)/restore")
+    for _ in 0..<2 { _ = try desk.push() }
+    #expect(try desk.edges(desk.id("Line"), type: "about").count == 1)
+    #expect(try desk.edges(desk.id("Body"), type: "references").count == 1)
+    let (last, none) = try desk.push()
+    #expect(none.isEmpty && last.scan.flagged.isEmpty && last.pull?.flagged.isEmpty == true, "\(last.json.compact)")
+  }
+
+  @Test("F11.30 a typed line whose edge waits stays while its item goes to the bin elsewhere")
+  func trashedWhileWaiting() throws {
+    let desk = try held(["Line", "Gone"])
+    let gone = try desk.id("Gone")
+    try desk.machine.edit("Line.md", "title: Line\n", "title: Line\nabout: \"[[Gone]]\"\n")
+    try desk.bench.ask("DELETE", "/items/\(gone)?version=1")
+    desk.bench.transport.before = { request in
+      request.method == "POST" && request.url.hasSuffix("/edges")
+        ? .success(HTTPResponse(refusing: 429, "rate_limited")) : nil
+    }
+    _ = try desk.push()
+    #expect(try desk.machine.lines("Line.md").contains("about: \"[[Gone]]\""))
+    desk.bench.transport.before = nil
+    for _ in 0..<2 {
+      desk.machine.grace()
+      _ = try desk.push()
+    }
+    #expect(try desk.machine.lines("Line.md").contains("about: \"[[Gone]]\""))
+    try desk.bench.ask("POST", "/items/\(gone)/restore")
+    for _ in 0..<2 { _ = try desk.push() }
+    #expect(try desk.edges(desk.id("Line"), type: "about").count == 1)
+  }
+
+  @Test(
     "F-S11.19 learned by a drain that a refused credential then stops, the next push with a good one makes the edge")
   func movedGoneThenRefused() throws {
     let (desk, child) = try child()
