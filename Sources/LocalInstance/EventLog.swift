@@ -70,11 +70,14 @@ extension Instance {
     guard settings.eventRetentionHours > 0 else { return }
     let bound = Timestamp(milliseconds: clock.now.milliseconds - Int64(settings.eventRetentionHours) * 3_600_000)
     try database.transaction {
-      let firstKept =
-        try database.one("SELECT min(id) FROM event WHERE at >= ?", bound) { $0.optionalInt(0) } ?? nil
+      // Both are written in the order of time: only what goes is looked at, and what stands behind it.
+      let firstKept = try database.one("SELECT id FROM event WHERE at >= ? ORDER BY id LIMIT 1", bound) { $0.int(0) }
       let head = try head()
       try database.run("DELETE FROM event WHERE id < ?", min(firstKept ?? head, head))
-      try database.run("DELETE FROM answer WHERE at < ?", bound)
+      let firstAnswer = try database.one(
+        "SELECT rowid FROM answer WHERE at >= ? ORDER BY rowid LIMIT 1", bound
+      ) { $0.int(0) }
+      try database.run("DELETE FROM answer WHERE rowid < ?", firstAnswer ?? Int.max)
     }
   }
 

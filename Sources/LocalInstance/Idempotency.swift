@@ -1,3 +1,4 @@
+import Glibc
 import MarfaBase
 
 /// A key of one credential under which a request is being worked on.
@@ -51,7 +52,10 @@ private struct Drawing {
     let end = head.count + row.properties.count
     guard row.properties.count >= Drawing.least, body.count >= end, body.starts(with: head),
       body.withUnsafeBytes({ bytes in
-        row.properties.withUnsafeBytes { bytes[head.count..<end].elementsEqual($0) }
+        row.properties.withUnsafeBytes { part in
+          guard let start = bytes.baseAddress, let same = part.baseAddress else { return false }
+          return memcmp(start + head.count, same, part.count) == 0
+        }
       })
     else { return nil }
     (item, version, cut) = (row.id, row.version, head.count)
@@ -113,7 +117,7 @@ extension Instance {
     var draws: Drawing?
     if body != nil, let shown = call.shown, let drawing = Drawing(shown, in: reply.body) {
       draws = drawing
-      body?.removeSubrange(drawing.cut..<(drawing.cut + shown.properties.count))
+      body = Array(reply.body[..<drawing.cut] + reply.body[(drawing.cut + shown.properties.count)...])
     }
     try database.run(
       """

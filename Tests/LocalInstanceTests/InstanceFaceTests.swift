@@ -149,7 +149,7 @@ import Testing
       ("newer", "PRAGMA user_version = 999; CREATE TABLE item (id TEXT)"),
       ("newer, killed before its log was moved in", nil),
       ("another's", "CREATE TABLE photos (id TEXT)"),
-      ("another's of our number", "PRAGMA user_version = 4; CREATE TABLE photos (id TEXT)"),
+      ("another's of our number", "PRAGMA user_version = 5; CREATE TABLE photos (id TEXT)"),
       ("no database", nil),
     ]
     for (name, sql) in cases {

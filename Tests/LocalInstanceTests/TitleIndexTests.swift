@@ -103,7 +103,7 @@ struct TitleIndexTests {
     let again = try Bench(path: path, seed: 8)
     let found = again.send("GET", "/items?filter=properties.title%20contains%20%22plan%22")
     #expect(found.data.compactMap { $0.string("id") } == [id])
-    #expect(try database.one("PRAGMA user_version") { $0.int(0) } == 4)
+    #expect(try database.one("PRAGMA user_version") { $0.int(0) } == 5)
   }
 
   @Test("I0.8 SF10 rows of a page are byte for byte those of a read: places, natural keys, extensions, edges, the bin")
