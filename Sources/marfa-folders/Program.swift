@@ -51,6 +51,7 @@ final class Sharing: Sendable {
 func runProgram() -> Int32 {
   holdStandardDescriptors()
   leaveNoCore()
+  takeMemoryInLargeSteps()
   let words = argumentWords().dropFirst()
   let environment = environmentVariables()
   let output = Output(json: CommandParser.asksForJSON(Array(words)), color: Style.isWanted(environment))

@@ -9,6 +9,8 @@ import TestSupport
 enum Work {
   static func run(_ arguments: [String]) throws {
     guard arguments.count >= 4 else { throw ScratchError("work WHAT STORE SOCKET KEY [COUNT]") }
+    // As the program does.
+    takeMemoryInLargeSteps()
     let context = context(socket: arguments[2])
     let endpoint = Endpoint(baseURL: "http://local", origin: "local", credential: arguments[3])
     let count = arguments.count > 4 ? Int(arguments[4]) ?? 0 : 0

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <malloc.h>
 #include <spawn.h>
 #include <signal.h>
 #include <stdio.h>
@@ -194,4 +195,11 @@ int marfa_spawn_detached(const char *program, char *const argv[], char *const en
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   return code == 0 ? (int)pid : -code;
+}
+
+void marfa_malloc_in_large_steps(void) {
+  mallopt(M_TOP_PAD, 1 << 20);
+  mallopt(M_TRIM_THRESHOLD, 1 << 23);
+  // Set with the others, since it no longer follows what is freed once one of them is.
+  mallopt(M_MMAP_THRESHOLD, 1 << 22);
 }

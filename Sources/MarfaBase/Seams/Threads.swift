@@ -1,3 +1,4 @@
+import CPosix
 import Glibc
 
 /// Runs `work` on a thread of its own, which nobody waits for: for what blocks, and so must not hold one of the few threads
@@ -20,3 +21,7 @@ private final class ThreadWork: Sendable {
   let work: @Sendable () -> Void
   init(_ work: @escaping @Sendable () -> Void) { self.work = work }
 }
+
+/// Lets the process take memory from the system, and give it back, in large steps: what a pass over many notes takes and
+/// leaves again would else be asked for a few pages at a time, each of which the system makes empty anew.
+package func takeMemoryInLargeSteps() { marfa_malloc_in_large_steps() }

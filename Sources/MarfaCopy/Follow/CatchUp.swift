@@ -111,7 +111,7 @@ extension WorkingCopy {
           default: try terminal(event)
           }
         }
-        if isLive || log.count >= 256 || size >= 1 << 22 { try takeGathered() }
+        if isLive || log.count >= 1024 || size >= 1 << 22 { try takeGathered() }
         return taker.wantsReopen ? .enough : try step(hadEnough, isLive)
       }
     } catch {

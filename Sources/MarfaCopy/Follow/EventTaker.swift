@@ -50,36 +50,71 @@ final class EventTaker {
     self.asked = asked
   }
 
-  /// Takes log events in order. Ends early, `wantsReopen` set, at one the catalog cannot answer for. Returns those that
-  /// changed the copy (D40.2), their transactions ended.
-  /// - Parameter stops: whether a stop ends it between transactions; events that came before one are taken all the same.
-  func take(_ events: [ServerEvent], stops: Bool = true) throws(MarfaError) -> [CopyChange] {
-    var frames: [(event: ServerEvent, id: Text, data: JSON)] = []
-    var isUnproven = false
+  /// An event with what was read of it.
+  private struct Frame {
+    let name: Text
+    let id: Text
+    /// The row it makes, where it is one of the many: nothing else of it is read.
+    let row: ServerRow?
+    /// Its data otherwise.
+    let read: JSON?
+    let event: ServerEvent
+
+    func data() throws(MarfaError) -> JSON {
+      if let read { return read }
+      return try ServerConnection.data(event)
+    }
+  }
+
+  /// The events that can be read, in order; `failure` says why one could not be, and what follows it is left.
+  private func frames(of events: [ServerEvent]) throws(MarfaError) -> (frames: [Frame], isUnproven: Bool) {
+    let catalog = try copy.catalog()
+    var frames: [Frame] = []
+    frames.reserveCapacity(events.count)
     for event in events {
       guard let id = event.id else { continue }
       guard Certificate.position(id) != nil else {
         failure = MarfaError(.decoding, "an event of the stream has the id \(id), which is no position")
         break
       }
+      if event.name == "item.created", let row = ServerRow(event.data, in: catalog), isPlain(row, catalog) {
+        frames.append(Frame(name: event.name, id: id, row: row, read: nil, event: event))
+        continue
+      }
       do throws(MarfaError) {
         let data = try ServerConnection.data(event)
         // It would end the copy amid a transaction, which would take the end back (D52.4).
-        if EventTaker.carriesRow(event.name), data["listed"]?.bool == nil {
-          isUnproven = true
-          break
-        }
-        frames.append((event, id, data))
+        if EventTaker.carriesRow(event.name), data["listed"]?.bool == nil { return (frames, true) }
+        frames.append(Frame(name: event.name, id: id, row: nil, read: data, event: event))
       } catch {
         failure = error
         break
       }
     }
-    var rest = frames[...]
+    return (frames, false)
+  }
+
+  /// Whether a row made is one that needs nothing of the server and belongs to the slice.
+  private func isPlain(_ row: ServerRow, _ catalog: Catalog) -> Bool {
+    row.isListed && !row.hasImage && catalog.type(row.type) != nil
+      && slice.takes(type: row.type, tier: row.tier, in: catalog)
+  }
+
+  /// Takes log events in order. Ends early, `wantsReopen` set, at one the catalog cannot answer for. Returns those that
+  /// changed the copy (D40.2), their transactions ended.
+  /// - Parameter stops: whether a stop ends it between transactions; events that came before one are taken all the same.
+  func take(_ events: [ServerEvent], stops: Bool = true) throws(MarfaError) -> [CopyChange] {
+    let (frames, isUnproven) = try frames(of: events)
+    var place = 0
     var told: [CopyChange] = []
-    while let first = rest.first {
+    // Rows are read under the catalog there was; after another came they are read again.
+    var areRowsRead = true
+    func need(_ frame: Frame) throws(MarfaError) -> [Need] {
+      areRowsRead && frame.row != nil ? [] : try needs(frame.name, try frame.data())
+    }
+    while place < frames.count {
       if stops { try copy.checkStop() }
-      for need in try needs(first.event.name, first.data) {
+      for need in try need(frames[place]) {
         if case .catalog(let key) = need {
           asked.insert(key)
           if reopensForCatalog {
@@ -87,28 +122,30 @@ final class EventTaker {
             return told
           }
           try copy.refreshCatalogs(view: view)
+          areRowsRead = false
         } else if case .row(let id) = need {
           try readEntering(id)
         }
       }
       var changes: [CopyChange] = []
       var count = 0
-      if copy.context.sabotage.breaks(.cursorBeforeEvents), let last = rest.last {
+      if copy.context.sabotage.breaks(.cursorBeforeEvents), let last = frames.last {
         try copy.store.transaction { try copy.store.set(.eventCursor, last.id) }
       }
-      try copy.store.transaction {
+      try copy.store.bulk {
         try copy.requireGeneration(generation)
-        while let next = rest.first, count < 256 {
-          if count > 0, try !needs(next.event.name, next.data).isEmpty { break }
-          switch try apply(next.event.name, next.data) {
-          case .applied:
+        while place < frames.count, count < 1024 {
+          let next = frames[place]
+          if count > 0, try !need(next).isEmpty { break }
+          if let change = try apply(next, areRowsRead: areRowsRead) {
             applied += 1
-            changes.append(change(next.event.name, next.data, next.id))
-          case .skipped: skipped += 1
+            changes.append(change)
+          } else {
+            skipped += 1
           }
           cursor = next.id
           greatest = max(greatest, Certificate.position(next.id) ?? 0)
-          rest = rest.dropFirst()
+          place += 1
           count += 1
         }
         try copy.store.set(.eventCursor, cursor)
@@ -197,6 +234,17 @@ final class EventTaker {
 
   // MARK: - Applying
 
+  /// Takes an event; the change it was, nil where it was skipped.
+  private func apply(_ frame: Frame, areRowsRead: Bool) throws(MarfaError) -> CopyChange? {
+    // Most events of a catch-up make rows the copy has not, or tell what this device wrote itself.
+    if areRowsRead, let row = frame.row, read[row.id] == nil, try copy.store.takeOften(row) ?? false {
+      return CopyChange(event: frame.name, itemID: row.id, edgeID: nil, cursor: frame.id)
+    }
+    let data = try frame.data()
+    guard case .applied = try apply(frame.name, data) else { return nil }
+    return change(frame.name, data, frame.id)
+  }
+
   private func apply(_ name: Text, _ data: JSON) throws(MarfaError) -> Taken {
     if EventTaker.carriesRow(name) { return try applyItem(name, data) }
     switch name.string {
@@ -211,7 +259,6 @@ final class EventTaker {
     let item = try copy.row(data)
     let catalog = try copy.catalog()
     var belongs = item.isListed && slice.takes(type: item.type, tier: item.tier, in: catalog)
-    // Most events of a catch-up make rows the copy has not.
     if belongs, name == "item.created", read[item.id] == nil, try copy.store.takeNew(server: item) { return .applied }
     let held = try copy.serverItem(item.id)
     if let held, item.isEarlier(than: held) { return .skipped }

@@ -11,9 +11,17 @@ enum Certified: Sendable {
 extension WorkingCopy {
   /// A GET under the read view (D52, RV10.2): judged by transport, redirect, contract and status, then by its proof.
   /// What cannot be accepted ends the copy. Refusals that say nothing of the copy are thrown as they are.
-  func certified(
+  func certified(_ path: String, query: [(String, Text)] = [], view: Text) throws(MarfaError) -> Certified {
+    switch try certifiedAnswer(path, query: query, view: view) {
+    case .success(let answer): .found(try answer.json())
+    case .failure(let refusal): .refused(refusal)
+    }
+  }
+
+  /// The same, the answer not read yet.
+  private func certifiedAnswer(
     _ path: String, query: [(String, Text)] = [], view: Text, ahead: ServerConnection.Ahead? = nil
-  ) throws(MarfaError) -> Certified {
+  ) throws(MarfaError) -> Result<Answer, MarfaError> {
     try checkStop()
     let answer: Answer
     do throws(MarfaError) { answer = try server.ask("GET", path, query: query, view: view, ahead: ahead) } catch {
@@ -25,7 +33,7 @@ extension WorkingCopy {
     }
     if answer.isSuccess {
       try requireProof(answer, view, path)
-      return .found(try answer.json())
+      return .success(answer)
     }
     let refusal = server.refusal(answer)
     // A stop before a read returned outranks its failure, but for what ends the copy (D59.1).
@@ -35,7 +43,7 @@ extension WorkingCopy {
       // A 403 of another door (a missing permission) is certified for /keys/current alone; any other that names the
       // contract without proof cannot be told from a view that moved (ER15, D52.6).
       try requireProof(answer, view, path)
-      return .refused(refusal)
+      return .failure(refusal)
     case (409, "read_view_changed"):
       throw try expire(
         "read_view_changed", "what the key may read, or how rows are typed, changed; the copy must be filled again")
@@ -59,18 +67,19 @@ extension WorkingCopy {
   func certifiedPage(
     _ path: String, query: [(String, Text)], view: Text, ahead: ServerConnection.Ahead? = nil
   ) throws(MarfaError) -> (rows: [JSON], next: Text?) {
-    switch try certified(path, query: query, view: view, ahead: ahead) {
-    case .refused(let refusal): throw refusal
-    case .found(let page):
-      guard let rows = page["data"]?.array, let next = page["next_cursor"] else {
-        throw try invalidProof("a page of \(path) says neither its rows nor whether another follows")
-      }
-      if next.isNull { return (rows, nil) }
-      guard let cursor = next.text, !cursor.isEmpty else {
-        throw try invalidProof("a page of \(path) names no readable next page")
-      }
-      return (rows, cursor)
+    try page(of: try certifiedAnswer(path, query: query, view: view, ahead: ahead).get(), path)
+  }
+
+  private func page(of answer: Answer, _ path: String) throws(MarfaError) -> (rows: [JSON], next: Text?) {
+    let page = try answer.json()
+    guard let rows = page["data"]?.array, let next = page["next_cursor"] else {
+      throw try invalidProof("a page of \(path) says neither its rows nor whether another follows")
     }
+    if next.isNull { return (rows, nil) }
+    guard let cursor = next.text, !cursor.isEmpty else {
+      throw try invalidProof("a page of \(path) names no readable next page")
+    }
+    return (rows, cursor)
   }
 
   /// Every page of a certified listing, each handed on; a cursor met twice ends the copy (D7.4).
@@ -81,12 +90,37 @@ extension WorkingCopy {
     _ path: String, query: [(String, Text)], view: Text, from first: Text? = nil, looksAhead: Bool = false,
     page: ([JSON], _ next: Text?) throws(MarfaError) -> Void
   ) throws(MarfaError) {
+    try walk(
+      path, query: query, view: view, from: first, looksAhead: looksAhead,
+      read: { (answer) throws(MarfaError) in try self.page(of: answer, path) }, page: page)
+  }
+
+  /// The same for a listing of items, whose rows are handed on as texts where they can be.
+  func walkItems(
+    query: [(String, Text)], view: Text, from first: Text?, page: ([PageRow], _ next: Text?) throws(MarfaError) -> Void
+  ) throws(MarfaError) {
+    let catalog = try catalog()
+    try walk(
+      "/items", query: query, view: view, from: first, looksAhead: true,
+      read: { (answer) throws(MarfaError) in
+        if let page = ServerRow.page(answer.body, in: catalog) { return page }
+        let (rows, next) = try self.page(of: answer, "/items")
+        return (rows.map { .json($0) }, next)
+      }, page: page)
+  }
+
+  private func walk<Row>(
+    _ path: String, query: [(String, Text)], view: Text, from first: Text?, looksAhead: Bool,
+    read: (Answer) throws(MarfaError) -> (rows: [Row], next: Text?),
+    page: ([Row], _ next: Text?) throws(MarfaError) -> Void
+  ) throws(MarfaError) {
     var cursor = first
     var seen: Set<Text> = []
     var ahead: ServerConnection.Ahead?
     while true {
       let asked = query + (cursor.map { [("cursor", $0)] } ?? [])
-      let (rows, next) = try certifiedPage(path, query: asked, view: view, ahead: ahead)
+      let answer = try certifiedAnswer(path, query: asked, view: view, ahead: ahead).get()
+      let (rows, next) = try read(answer)
       if let next, !seen.insert(next).inserted || next == cursor {
         throw try invalidProof("the listing \(path) repeats a page")
       }

@@ -106,7 +106,9 @@ extension WorkingCopy {
     report.inPlace = progress.kind == "in_place"
     try store.replaceCatalog(types: read.types, edgeTypes: read.edgeTypes)
     let generation = try store.int(.copyGeneration) ?? 0
-    try readListings(slice, view: head.view, generation: generation, &progress, &report)
+    try unhurried { () throws(MarfaError) in
+      try readListings(slice, view: head.view, generation: generation, &progress, &report)
+    }
     try readPins(view: head.view, generation: generation, slice: slice)
     try refreshCatalogs(view: head.view)
     guard let certificate = try certificate() else {
@@ -253,85 +255,7 @@ extension WorkingCopy {
     try store.set(.itemsExpected, total)
   }
 
-  // MARK: - Pages
-
-  /// Steps 8 to 10: each listing of the slice, then each edge type held whole, page by page, every page in a transaction
-  /// of its own with the fill's progress.
-  private func readListings(
-    _ slice: Slice, view: Text, generation: Int, _ progress: inout FillProgress, _ report: inout HydrateReport
-  ) throws(MarfaError) {
-    let types = slice.typeList
-    var state = progress
-    var pages = report.pages
-    defer {
-      progress = state
-      report.pages = pages
-    }
-    while state.listing < types.count + slice.edgeTypes.count {
-      let isItems = state.listing < types.count
-      let path = isItems ? "/items" : "/edges"
-      let query =
-        isItems
-        ? Slice.listing(of: types[state.listing], tier: slice.tier)
-        : [("edge_type", slice.edgeTypes[state.listing - types.count]), ("limit", "200")]
-      do throws(MarfaError) {
-        try walk(path, query: query, view: view, from: state.page, looksAhead: true) {
-          (rows, next) throws(MarfaError) in
-          let taken = isItems ? try readRows(rows, view: view) : ([], try pageEdges(rows), 0)
-          var after = state
-          pages += 1 + taken.2
-          after.pages = pages
-          if isItems { after.listed += rows.count }
-          after.page = next
-          if next == nil { after.listing += 1 }
-          try storePage(taken.0, taken.1, after, generation)
-          state = after
-        }
-      } catch {
-        // The instance refuses the page a resumed fill stood at: begin again (D202.4).
-        if report.resumed, state.page != nil, error.code == .validation {
-          throw MarfaError(.streamIncomplete, error.message, server: error.server, reason: "page_refused")
-        }
-        throw error
-      }
-    }
-  }
-
-  private func readRows(_ rows: [JSON], view: Text) throws(MarfaError) -> ([Item], [Edge], Int) {
-    var items: [Item] = []
-    var edges: [Edge] = []
-    var pages = 0
-    for json in rows {
-      let item = try row(json)
-      if !item.isListed, try !isPinned(item.id) { continue }
-      items.append(item)
-      let drawn = try self.edges(of: json, item: item.id, view: view)
-      edges += drawn.edges
-      pages += drawn.pages
-    }
-    return (items, edges, pages)
-  }
-
-  private func pageEdges(_ rows: [JSON]) throws(MarfaError) -> [Edge] {
-    var edges: [Edge] = []
-    for json in rows {
-      guard let edge = Edge(json) else { throw MarfaError(.decoding, "an edge of the server could not be read") }
-      edges.append(edge)
-    }
-    return edges
-  }
-
-  private func storePage(
-    _ items: [Item], _ edges: [Edge], _ progress: FillProgress, _ generation: Int
-  ) throws(MarfaError) {
-    try store.transaction {
-      try requireGeneration(generation)
-      for item in items { try store.take(server: item, always: true) }
-      for edge in edges { try store.take(server: edge, always: true) }
-      try store.set(.hydrateState, Text(bytes: progress.json.write()))
-      try store.set(.itemsListed, progress.listed)
-    }
-  }
+  // MARK: - The end
 
   /// Pinned rows the slice did not bring are read by id (D1.18); one the instance certifies absent keeps its pin and
   /// holds no row (D1.19).

@@ -122,7 +122,7 @@ extension WriteQueue {
     return EdgeCheck(
       catalog: catalog, item: { (id) throws(MarfaError) in try store.item(id) },
       between: { (source, target, type) throws(MarfaError) in
-        try store.edges(where: "source = ? AND type = ? AND target = ?", [source, type, target])
+        try store.edges(where: Store.between, [source, type, target])
       },
       from: { (id, type) throws(MarfaError) in try store.edges(where: "source = ? AND type = ?", [id, type]) },
       to: { (id, type) throws(MarfaError) in try store.edges(where: "target = ? AND type = ?", [id, type]) })

@@ -337,6 +337,10 @@ final class CurlTransfer {
         failure = .tooLarge
         return 0
       }
+      if body.isEmpty, let length = head?.header("content-length").flatMap({ Int($0) }), length > bytes.count {
+        // A page of notes would be copied at each doubling. What a server says is no reason to take more than this at once.
+        body.reserveCapacity(min(length, request.bodyLimit, 1 << 24))
+      }
       body.append(contentsOf: bytes)
     case .stream: pieces.append(Array(bytes))
     }

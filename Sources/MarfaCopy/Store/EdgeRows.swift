@@ -3,6 +3,10 @@ import MarfaBase
 extension Store {
   static let edgeColumns = "id, source, target, type, properties, version, created_at, updated_at"
 
+  /// The edges of a type between two items, looked up by their source: SQLite would else take the index of the other end, where
+  /// a folder has an edge of each of its thousands of notes.
+  static let between = "source = ? AND type = ? AND +target = ?"
+
   static func edge(of row: Row) throws(MarfaError) -> Edge {
     guard let id = row.id(0), let source = row.id(1), let target = row.id(2), let created = row.time(6),
       let updated = row.time(7)

@@ -66,12 +66,27 @@ extension Store {
   }
 
   /// Takes a server row in, beneath waiting writes. Never replaces a later one (D13.5). Returns whether it was taken.
-  /// - Parameter mark: the fill that saw it; nil keeps the present fill's mark.
   @discardableResult
   package func take(server item: Item, always: Bool = false) throws(MarfaError) -> Bool {
-    let text = ItemText(item)
-    if expectsNew, try takeNew(item, text) { return true }
-    if let known = try takeKnown(item, text) { return known }
+    let row = ServerRow(item, in: try catalog())
+    if let taken = try takeOften(row) { return taken }
+    return try takeSeldom(item, always: always)
+  }
+
+  /// The same of a row that came as text.
+  @discardableResult
+  func take(server row: ServerRow, always: Bool = false) throws(MarfaError) -> Bool {
+    if let taken = try takeOften(row) { return taken }
+    return try takeSeldom(try row.item(), always: always)
+  }
+
+  /// The most frequent cases: the row is new here, or held as it is. Nil leaves it to the long way, nothing done.
+  func takeOften(_ row: ServerRow) throws(MarfaError) -> Bool? {
+    if expectsNew, try takeNew(server: row) { return true }
+    return try takeKnown(row)
+  }
+
+  private func takeSeldom(_ item: Item, always: Bool) throws(MarfaError) -> Bool {
     let held = try serverItem(item.id)
     if let held, !always, item.isEarlier(than: held) {
       try markSeen(item: item.id)
@@ -105,7 +120,7 @@ extension Store {
           "INSERT INTO item_base (id, row) VALUES (?, ?)", id, before.map { Text(bytes: Store.storing($0).write()) })
       }
     }
-    if let shown = lay(before) { try show(shown, ItemText(shown), seen: false) } else { try hide(item: id) }
+    if let shown = lay(before) { try show(shown, seen: false) } else { try hide(item: id) }
   }
 
   /// The natural key of an item, where it has one.
@@ -126,47 +141,72 @@ extension Store {
     }
   }
 
-  /// Takes in a row the copy does not hold and of which nothing waits; false, and nothing done, where there is more to it.
-  package func takeNew(server item: Item) throws(MarfaError) -> Bool { try takeNew(item, ItemText(item)) }
+  // No row of another table is written before this one is found to fit, so that nothing of it is left where it fails: `OR
+  // FAIL` spares SQLite the copy of each page it would keep to take a part of a statement back.
+  private static let taking = """
+    INSERT OR FAIL INTO item (\(itemColumns), fill, title_key)
+    SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17
+    WHERE NOT EXISTS (SELECT 1 FROM queue WHERE item = ?1 AND edge IS NULL AND \(WriteQueue.laidOver))
+      AND NOT EXISTS (SELECT 1 FROM item_base WHERE id = ?1)
+    ON CONFLICT (id) DO NOTHING
+    """
 
-  private func takeNew(_ item: Item, _ text: ItemText) throws(MarfaError) -> Bool {
-    let titleKey = try catalog().title(of: item).map { NameKey($0).bytes }
+  /// Takes in a row the copy does not hold and of which nothing waits; false, and nothing done, where there is more to it.
+  package func takeNew(server item: Item) throws(MarfaError) -> Bool {
+    try takeNew(server: ServerRow(item, in: try catalog()))
+  }
+
+  /// The same of a row that came as text.
+  func takeNew(server row: ServerRow) throws(MarfaError) -> Bool {
+    let titleKey = row.title.map { NameKey($0).bytes }
     let mark = try fillMark()
     return try read {
       let made = try database.run(
-        """
-        INSERT INTO item (\(Store.itemColumns), fill, title_key)
-        SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17
-        WHERE NOT EXISTS (SELECT 1 FROM queue WHERE item = ?1 AND edge IS NULL AND \(WriteQueue.laidOver))
-          AND NOT EXISTS (SELECT 1 FROM item_base WHERE id = ?1)
-        ON CONFLICT (id) DO NOTHING
-        """, item.id, item.type, item.tier, item.state, item.source, item.sourceID, item.version, item.schemaVersion,
-        item.occurredAt, item.createdAt, item.updatedAt, text.properties, text.tags, text.extensions, item.isListed,
-        mark, titleKey)
+        Store.taking, row.id, row.type, row.tier, row.state, row.source, row.sourceID, row.version, row.schemaVersion,
+        row.occurredAt, row.createdAt, row.updatedAt, row.properties, row.tags, row.extensions, row.isListed, mark,
+        titleKey)
       guard made == 1 else { return false }
-      keep(item, item.id, size: text.properties.bytes.count)
+      reads?.forget(row.id)
       changes += 1
-      try database.run("INSERT OR IGNORE INTO text_pending (row) VALUES (?)", database.lastInsertedRow)
-      try database.run("DELETE FROM purged WHERE item = ?", item.id)
+      if !isBulk {
+        try database.run("INSERT OR IGNORE INTO text_pending (row) VALUES (?)", database.lastInsertedRow)
+        try database.run("DELETE FROM purged WHERE item = ?", row.id)
+      }
       return true
     }
   }
 
-  /// The most frequent cases, without reading the held row whole: nothing waits, and the row is new here or held byte for
-  /// byte. Nil leaves it to the long way.
-  private func takeKnown(_ item: Item, _ text: ItemText) throws(MarfaError) -> Bool? {
+  /// A transaction that takes in many rows: what each new one asks of other tables is done for all of them at its end.
+  func bulk(_ work: () throws -> Void) throws(MarfaError) {
+    try transaction {
+      let last = try database.one("SELECT max(row) FROM item") { $0.int(0) } ?? 0
+      isBulk = true
+      defer { isBulk = false }
+      try work()
+      // A row let go meanwhile, whose number another has now, waits there already (`hide`).
+      try database.run("INSERT OR IGNORE INTO text_pending (row) SELECT row FROM item WHERE row > ?", last)
+      if try database.one("SELECT 1 FROM purged LIMIT 1", read: { _ in true }) ?? false {
+        try database.run("DELETE FROM purged WHERE item IN (SELECT id FROM item WHERE row > ?)", last)
+      }
+    }
+  }
+
+  private static let knowing = """
+    SELECT version, updated_at, properties = ?2 AND tags = ?3 AND extensions = ?4 AND type = ?5 AND tier IS ?6
+      AND state = ?7 AND source IS ?8 AND source_id IS ?9 AND schema_version = ?10 AND occurred_at = ?11
+      AND created_at = ?12 AND listed = ?13,
+      EXISTS (SELECT 1 FROM queue WHERE item = ?1 AND edge IS NULL AND \(WriteQueue.laidOver))
+        OR EXISTS (SELECT 1 FROM item_base WHERE id = ?1), row, fill
+    FROM (SELECT 1) LEFT JOIN item ON item.id = ?1
+    """
+
+  /// Without reading the held row whole: nothing waits, and the row is new here or held byte for byte.
+  private func takeKnown(_ row: ServerRow) throws(MarfaError) -> Bool? {
     let mark = try fillMark()
     let found = try read {
       try database.one(
-        """
-        SELECT version, updated_at, properties = ?2 AND tags = ?3 AND extensions = ?4 AND type = ?5 AND tier IS ?6
-          AND state = ?7 AND source IS ?8 AND source_id IS ?9 AND schema_version = ?10 AND occurred_at = ?11
-          AND created_at = ?12 AND listed = ?13,
-          EXISTS (SELECT 1 FROM queue WHERE item = ?1 AND edge IS NULL AND \(WriteQueue.laidOver))
-            OR EXISTS (SELECT 1 FROM item_base WHERE id = ?1), row, fill
-        FROM (SELECT 1) LEFT JOIN item ON item.id = ?1
-        """, item.id, text.properties, text.tags, text.extensions, item.type, item.tier, item.state, item.source,
-        item.sourceID, item.schemaVersion, item.occurredAt, item.createdAt, item.isListed
+        Store.knowing, row.id, row.properties, row.tags, row.extensions, row.type, row.tier, row.state, row.source,
+        row.sourceID, row.schemaVersion, row.occurredAt, row.createdAt, row.isListed
       ) {
         (
           version: $0.optionalInt(0), updated: $0.time(1), isSame: $0.bool(2), waits: $0.bool(3), row: $0.int(4),
@@ -176,28 +216,12 @@ extension Store {
     }
     expectsNew = found?.version == nil
     guard let found, !found.waits else { return nil }
-    guard let version = found.version else {
-      try show(item, text, seen: true)
-      return true
-    }
-    guard found.isSame, version == item.version, found.updated == item.updatedAt else { return nil }
+    guard let version = found.version else { return try takeNew(server: row) ? true : nil }
+    guard found.isSame, version == row.version, found.updated == row.updatedAt else { return nil }
     if found.fill != mark {
       try read { try database.run("INSERT OR REPLACE INTO item_seen (row, fill) VALUES (?, ?)", found.row, mark) }
     }
     return true
-  }
-
-  /// A row's lists and objects as they are stored.
-  private struct ItemText {
-    let properties: Text
-    let tags: Text
-    let extensions: Text
-
-    init(_ item: Item) {
-      properties = Text(bytes: JSON.object(item.properties).write())
-      tags = Text(bytes: JSON.array(item.tags.map { .string($0) }).write())
-      extensions = Text(bytes: JSON.object(item.extensions).write())
-    }
   }
 
   private func install(base: Item?, id: EntityID, seen: Bool) throws(MarfaError) {
@@ -219,7 +243,7 @@ extension Store {
         try database.run("DELETE FROM item_base WHERE id = ?", id)
       }
     }
-    if let shown { try show(shown, ItemText(shown), seen: seen) } else { try hide(item: id) }
+    if let shown { try show(shown, seen: seen) } else { try hide(item: id) }
   }
 
   /// A row shown as it was shown is not written again.
@@ -244,8 +268,9 @@ extension Store {
     """
 
   /// - Parameter seen: whether the present fill saw the row; a local write alone says nothing of that (D203.3).
-  private func show(_ item: Item, _ text: ItemText, seen: Bool) throws(MarfaError) {
-    let titleKey = try catalog().title(of: item).map { NameKey($0).bytes }
+  private func show(_ item: Item, seen: Bool) throws(MarfaError) {
+    let text = ServerRow(item, in: try catalog())
+    let titleKey = text.title.map { NameKey($0).bytes }
     let mark = try fillMark()
     try read {
       let row = try database.one(

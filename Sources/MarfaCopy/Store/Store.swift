@@ -17,6 +17,8 @@ package final class Store {
   var keptMark: Int?
   /// Whether the row taken in last was new here: a fill brings many such after another, a refill none.
   var expectsNew = true
+  /// Whether many rows are being taken in (`bulk`).
+  var isBulk = false
   /// What a writer keeps of its reads; nil for a reader.
   var reads: KeptReads?
   /// How many transactions were begun.

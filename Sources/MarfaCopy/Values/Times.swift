@@ -5,7 +5,7 @@ extension Timestamp {
   /// as UTC), a date, a year and month, or a year. Fractions are cut to milliseconds. Nil for anything else, an
   /// impossible day included.
   package init?(served text: Text) {
-    if let time = Timestamp.plain(text.bytes) {
+    if let time = text.bytes.withUnsafeBufferPointer({ Timestamp(plain: $0) }) {
       self = time
       return
     }
@@ -17,30 +17,28 @@ extension Timestamp {
 
 extension Timestamp {
   /// The form an instance answers in, `2031-02-03T04:05:06.000Z`; nil for any other, which is read the long way.
-  private static func plain(_ bytes: [UInt8]) -> Timestamp? {
+  init?(plain bytes: UnsafeBufferPointer<UInt8>) {
     guard bytes.count == 24 else { return nil }
-    return bytes.withUnsafeBufferPointer { bytes in
-      var isPlain =
-        bytes[4] == UInt8(ascii: "-") && bytes[7] == UInt8(ascii: "-") && bytes[10] == UInt8(ascii: "T")
-        && bytes[13] == UInt8(ascii: ":") && bytes[16] == UInt8(ascii: ":") && bytes[19] == UInt8(ascii: ".")
-        && bytes[23] == UInt8(ascii: "Z")
-      func number(_ start: Int, _ count: Int) -> Int64 {
-        var value: Int64 = 0
-        for byte in bytes[start..<(start + count)] {
-          if byte < 0x30 || byte > 0x39 { isPlain = false }
-          value = value * 10 + Int64(byte) - 0x30
-        }
-        return value
+    var isPlain =
+      bytes[4] == UInt8(ascii: "-") && bytes[7] == UInt8(ascii: "-") && bytes[10] == UInt8(ascii: "T")
+      && bytes[13] == UInt8(ascii: ":") && bytes[16] == UInt8(ascii: ":") && bytes[19] == UInt8(ascii: ".")
+      && bytes[23] == UInt8(ascii: "Z")
+    func number(_ start: Int, _ count: Int) -> Int64 {
+      var value: Int64 = 0
+      for byte in bytes[start..<(start + count)] {
+        if byte < 0x30 || byte > 0x39 { isPlain = false }
+        value = value * 10 + Int64(byte) - 0x30
       }
-      let (year, month, day) = (number(0, 4), number(5, 2), number(8, 2))
-      let (hour, minute, second, part) = (number(11, 2), number(14, 2), number(17, 2), number(20, 3))
-      guard isPlain, (1...12).contains(month), day >= 1, day <= TimeReader.days(year, month), hour < 24, minute < 60,
-        second < 60
-      else { return nil }
-      return Timestamp(
-        milliseconds: Timestamp.dayNumber(year: year, month: month, day: day) * 86_400_000
-          + (hour * 3600 + minute * 60 + second) * 1000 + part)
+      return value
     }
+    let (year, month, day) = (number(0, 4), number(5, 2), number(8, 2))
+    let (hour, minute, second, part) = (number(11, 2), number(14, 2), number(17, 2), number(20, 3))
+    guard isPlain, (1...12).contains(month), day >= 1, day <= TimeReader.days(year, month), hour < 24, minute < 60,
+      second < 60
+    else { return nil }
+    self.init(
+      milliseconds: Timestamp.dayNumber(year: year, month: month, day: day) * 86_400_000
+        + (hour * 3600 + minute * 60 + second) * 1000 + part)
   }
 }
 

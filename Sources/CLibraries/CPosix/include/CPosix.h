@@ -53,6 +53,8 @@ int marfa_probe_writer(int descriptor, int again);
 extern const int marfa_o_path;
 /// `CLOCK_BOOTTIME` in nanoseconds.
 uint64_t marfa_boottime(void);
+// Lets malloc take memory from the system, and give it back, in large steps.
+void marfa_malloc_in_large_steps(void);
 /// Flushes a stream of C, for standard output and error.
 int marfa_write_all(int descriptor, const void *bytes, size_t count);
 /// Opens a pseudo-terminal (used by tests of prompts). Returns the master or -errno; the slave's name in `slave`.
