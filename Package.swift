@@ -53,7 +53,9 @@ let package = Package(
     // Tests mirror the rooms.
     .target(
       name: "TestSupport",
-      dependencies: ["FolderSync", "MarfaCopy", "LocalInstance", "MarfaBase", "CSecret", "CPosix"],
+      dependencies: [
+        "FolderSync", "MarfaCopy", "LocalInstance", "MarfaBase", "CSecret", "CPosix", "PowerVFS",
+      ],
       path: "Tests/Support", swiftSettings: strict),
     .target(name: "DiskLog", path: "Tests/DiskLog"),
     .target(name: "PowerVFS", dependencies: ["CSQLite"], path: "Tests/PowerVFS"),

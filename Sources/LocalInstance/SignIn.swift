@@ -54,7 +54,7 @@ extension Instance {
     else { return nil }
     var families: [String: JSONObject] = ["types": JSONObject(), "edges": JSONObject(), "metadata": JSONObject()]
     var permissions: [Text] = []
-    for scope in grant.scopes {
+    for scope in held.scopes ?? grant.scopes {
       let bytes = scope.bytes
       guard let colon = bytes.lastIndex(of: UInt8(ascii: ":")), let level = Level(Text(bytes: bytes[(colon + 1)...]))
       else {
@@ -271,18 +271,23 @@ extension Instance {
     }
     let grant = try approve(known, scopes)
     let code = random("code_")
-    try signIn.keep(SignInStore.Code(grant: grant.id, client: client, redirect: uri, challenge: challenge), code)
+    try signIn.keep(
+      SignInStore.Code(grant: grant.id, scopes: scopes, client: client, redirect: uri, challenge: challenge), code)
     return redirect(uri, [("code", code), ("state", state), ("iss", Text(origin(call) + "/auth"))])
   }
 
-  /// The grant of an approval: a client that was granted just this before goes on with that grant (K10.4, K16.10).
+  /// The grant of an approval: a client that signs in again goes on with the grant it has (K16.10), which then lets what
+  /// either approval let.
   private func approve(_ client: SignInStore.Client, _ scopes: [Text]) throws -> SignInStore.Grant {
     var used = client
     used.isUsed = true
     try signIn.keep(used)
     let now = clock.now
-    let standing = try signIn.grants(at: now).first { $0.client == client.id && Set($0.scopes) == Set(scopes) }
-    if let standing { return standing }
+    if var standing = try signIn.grants(at: now).first(where: { $0.client == client.id }) {
+      standing.scopes += scopes.filter { !standing.scopes.contains($0) }
+      try signIn.keep(standing)
+      return standing
+    }
     let grant = SignInStore.Grant(id: ids.next(), client: client.id, scopes: scopes, created: now, lastUsed: now)
     try signIn.keep(grant)
     return grant
@@ -328,7 +333,7 @@ extension Instance {
       else { return oauth(400, "invalid_grant") }
       code.isSpent = true
       try signIn.keep(code, name)
-      return try tokens(code.grant)
+      return try tokens(code.grant, code.scopes)
     case "refresh_token":
       guard let name = form["refresh_token"], let held = try signIn.refresh(name) else {
         return oauth(400, "invalid_grant")
@@ -338,8 +343,9 @@ extension Instance {
         endCredentials()
         return oauth(400, "invalid_grant")
       }
-      try signIn.keep(refresh: name, grant: held.grant, isSpent: true)
-      return try tokens(held.grant)
+      let scopes = held.scopes ?? grant.scopes
+      try signIn.keep(refresh: name, grant: held.grant, scopes: scopes, isSpent: true)
+      return try tokens(held.grant, scopes)
     case Instance.deviceGrant.string: return try pollDevice(form, known)
     default: return oauth(400, "unsupported_grant_type")
     }
@@ -376,24 +382,25 @@ extension Instance {
     case .approve:
       device.isSpent = true
       try signIn.keep(device, name)
-      return try tokens(try approve(client, granted(device.scopes) ?? []).id)
+      let scopes = granted(device.scopes) ?? []
+      return try tokens(try approve(client, scopes).id, scopes)
     }
   }
 
   /// A fresh access token, and a refresh token where `offline_access` was granted (K11.1).
-  private func tokens(_ id: EntityID) throws -> Reply {
+  private func tokens(_ id: EntityID, _ scopes: [Text]) throws -> Reply {
     guard var grant = try signIn.grant(id, at: clock.now) else { return oauth(400, "invalid_grant") }
     grant.lastUsed = clock.now
     try signIn.keep(grant)
     let access = random("marfa_at_")
     let expires = Timestamp(milliseconds: clock.now.milliseconds + Int64(settings.accessTokenSeconds) * 1000)
-    try signIn.keep(access: access, grant: id, expires: expires)
+    try signIn.keep(access: access, grant: id, scopes: scopes, expires: expires)
     var answer = JSONObject([("access_token", .string(access)), ("token_type", "Bearer")])
     answer["expires_in"] = .int(settings.accessTokenSeconds)
-    answer["scope"] = .string(Text(bytes: Array(grant.scopes.map(\.bytes).joined(separator: [0x20]))))
-    if grant.scopes.contains("offline_access") {
+    answer["scope"] = .string(Text(bytes: Array(scopes.map(\.bytes).joined(separator: [0x20]))))
+    if scopes.contains("offline_access") {
       let refresh = random("marfa_rt_")
-      try signIn.keep(refresh: refresh, grant: id, isSpent: false)
+      try signIn.keep(refresh: refresh, grant: id, scopes: scopes, isSpent: false)
       answer["refresh_token"] = .string(refresh)
     }
     return .json(200, .object(answer))

@@ -14,7 +14,7 @@ struct SignInStore {
     var isUsed = false
   }
 
-  /// An app's consent: what it may do until it is taken back.
+  /// An app's consent: all it was ever let do, until that is taken back. What a token may do is its own sign-in's part.
   struct Grant {
     var id: EntityID
     var client: Text
@@ -25,6 +25,7 @@ struct SignInStore {
 
   struct Code {
     var grant: EntityID
+    var scopes: [Text]
     var client: Text
     var redirect: Text
     var challenge: Text
@@ -139,25 +140,29 @@ struct SignInStore {
 
   // MARK: tokens
 
-  func access(_ token: Text) throws -> (grant: EntityID, expires: Timestamp)? {
+  /// Scopes are nil of a token that was given out when all tokens of a grant could do what it lets.
+  func access(_ token: Text) throws -> (grant: EntityID, scopes: [Text]?, expires: Timestamp)? {
     guard let row = try read(.access, digest(token)), let grant = Self.id(row["grant"]) else { return nil }
-    return (grant, Self.time(row["expires"]))
+    return (grant, row["scopes"].map { Self.texts($0) }, Self.time(row["expires"]))
   }
 
-  func keep(access token: Text, grant: EntityID, expires: Timestamp) throws {
-    try write(.access, digest(token), ["grant": .string(grant.text), "expires": Self.json(expires)])
+  func keep(access token: Text, grant: EntityID, scopes: [Text], expires: Timestamp) throws {
+    try write(
+      .access, digest(token),
+      ["grant": .string(grant.text), "scopes": Self.json(scopes), "expires": Self.json(expires)])
   }
 
   func end(access token: Text) throws { try drop(.access, digest(token)) }
 
   /// Refresh tokens, the spent ones too: one used again ends its whole chain (K12.2).
-  func refresh(_ token: Text) throws -> (grant: EntityID, isSpent: Bool)? {
+  func refresh(_ token: Text) throws -> (grant: EntityID, scopes: [Text]?, isSpent: Bool)? {
     guard let row = try read(.refresh, digest(token)), let grant = Self.id(row["grant"]) else { return nil }
-    return (grant, row["spent"]?.bool ?? false)
+    return (grant, row["scopes"].map { Self.texts($0) }, row["spent"]?.bool ?? false)
   }
 
-  func keep(refresh token: Text, grant: EntityID, isSpent: Bool) throws {
-    try write(.refresh, digest(token), ["grant": .string(grant.text), "spent": .bool(isSpent)])
+  func keep(refresh token: Text, grant: EntityID, scopes: [Text], isSpent: Bool) throws {
+    try write(
+      .refresh, digest(token), ["grant": .string(grant.text), "scopes": Self.json(scopes), "spent": .bool(isSpent)])
   }
 
   // MARK: codes
@@ -165,7 +170,8 @@ struct SignInStore {
   func code(_ name: Text) throws -> Code? {
     guard let row = try read(.code, digest(name)), let grant = Self.id(row["grant"]) else { return nil }
     return Code(
-      grant: grant, client: row["client"]?.text ?? "", redirect: row["redirect"]?.text ?? "",
+      grant: grant, scopes: Self.texts(row["scopes"]), client: row["client"]?.text ?? "",
+      redirect: row["redirect"]?.text ?? "",
       challenge: row["challenge"]?.text ?? "", isSpent: row["spent"]?.bool ?? true)
   }
 
@@ -173,7 +179,8 @@ struct SignInStore {
     try write(
       .code, digest(name),
       [
-        "grant": .string(code.grant.text), "client": .string(code.client), "redirect": .string(code.redirect),
+        "grant": .string(code.grant.text), "scopes": Self.json(code.scopes), "client": .string(code.client),
+        "redirect": .string(code.redirect),
         "challenge": .string(code.challenge), "spent": .bool(code.isSpent),
       ])
   }

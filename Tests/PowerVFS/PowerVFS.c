@@ -66,13 +66,15 @@ static Computer *computer(const char *path) {
   return NULL;
 }
 
-static int is_dead(Node *node, int is_sync) {
+// What a call answers in place of being made: 0, or the code of SQLite the gate names, or `failure`.
+static int refused(Node *node, int is_sync, int failure) {
   pthread_mutex_lock(&guard);
   Computer *found = computer(node->path);
   marfa_power_gate gate = found ? found->gate : NULL;
   void *context = found ? found->context : NULL;
   pthread_mutex_unlock(&guard);
-  return gate ? gate(context, node->path, is_sync) : 0;
+  int answer = gate ? gate(context, node->path, is_sync) : 0;
+  return answer == 1 ? failure : answer;
 }
 
 static void resize(Bytes *bytes, int64_t size) {
@@ -156,7 +158,8 @@ static int f_read(sqlite3_file *base, void *into, int length, sqlite3_int64 offs
 
 static int f_write(sqlite3_file *base, const void *from, int length, sqlite3_int64 offset) {
   File *file = (File *)base;
-  if (!file->is_temporary && is_dead(file->node, 0)) return SQLITE_IOERR_WRITE;
+  int answer = file->is_temporary ? 0 : refused(file->node, 0, SQLITE_IOERR_WRITE);
+  if (answer) return answer;
   record(file->node, offset, length, from);
   if (file->is_temporary) forget_changes(file->node);
   return SQLITE_OK;
@@ -164,7 +167,8 @@ static int f_write(sqlite3_file *base, const void *from, int length, sqlite3_int
 
 static int f_truncate(sqlite3_file *base, sqlite3_int64 size) {
   File *file = (File *)base;
-  if (!file->is_temporary && is_dead(file->node, 0)) return SQLITE_IOERR_TRUNCATE;
+  int answer = file->is_temporary ? 0 : refused(file->node, 0, SQLITE_IOERR_TRUNCATE);
+  if (answer) return answer;
   record(file->node, size, -1, NULL);
   return SQLITE_OK;
 }
@@ -174,7 +178,8 @@ static int f_sync(sqlite3_file *base, int flags) {
   File *file = (File *)base;
   Node *node = file->node;
   if (file->is_temporary) return SQLITE_OK;
-  if (is_dead(node, 1)) return SQLITE_IOERR_FSYNC;
+  int answer = refused(node, 1, SQLITE_IOERR_FSYNC);
+  if (answer) return answer;
   pthread_mutex_lock(&guard);
   Computer *found = computer(node->path);
   int ignored = found && found->ignores_syncs;
@@ -383,7 +388,8 @@ static int v_delete(sqlite3_vfs *vfs, const char *name, int syncs) {
   Node *node = find(name);
   pthread_mutex_unlock(&guard);
   if (!node || !node->exists) return SQLITE_IOERR_DELETE_NOENT;
-  if (is_dead(node, 0)) return SQLITE_IOERR_DELETE;
+  int answer = refused(node, 0, SQLITE_IOERR_DELETE);
+  if (answer) return answer;
   node->exists = 0;
   forget_changes(node);
   if (syncs) {

@@ -4,6 +4,7 @@ import Glibc
 import LocalInstance
 import MarfaBase
 import MarfaCopy
+import PowerVFS
 
 /// A real instance and any number of machines that keep a folder with it, all in memory: real engine, real queue, real
 /// server, one thread.
@@ -29,9 +30,13 @@ package final class FolderBench {
   }
 
   /// A machine of its own disk and registry.
-  package func machine(_ name: String = "ana", features: MemoryDisk.Features = .init()) -> FolderMachine {
+  /// - Parameter storeFaults: has its stores written call by call, each of which it may refuse.
+  package func machine(
+    _ name: String = "ana", features: MemoryDisk.Features = .init(), storeFaults: StoreFaults? = nil
+  ) -> FolderMachine {
     machines += 1
-    return FolderMachine(bench: self, name: name, number: machines, features: features)
+    return FolderMachine(
+      bench: self, name: name, number: machines, features: features, storeFaults: storeFaults)
   }
 
   /// A request as another device makes it, past the machines' transport.
@@ -107,6 +112,14 @@ package final class FolderBench {
   }
 }
 
+/// What becomes of each call with which a machine's stores are written or synced.
+package final class StoreFaults {
+  /// Asked before each: the code of SQLite it fails with, or nil where it is made.
+  package var refusal: (() -> Int32?)?
+
+  package init() {}
+}
+
 /// What a bench could not do.
 package struct BenchError: Error, CustomStringConvertible {
   package let description: String
@@ -138,26 +151,42 @@ package final class FolderMachine {
   private let ids: SeededIds
   private let name: String
   private let mark: String
+  private let storeFaults: StoreFaults?
   private var pid: Int32
 
-  /// Stores of a machine: shared memory in place of files, kept as long as the machine.
+  /// Stores of a machine: memory in place of files, kept as long as the machine.
   private final class Stores {
     var kept: [PathBytes: (database: Database, blobs: MemoryBlobStore)] = [:]
     /// Where a moved root's store was made.
     var places: [PathBytes: PathBytes] = [:]
   }
 
-  init(bench: FolderBench, name: String, number: Int, features: MemoryDisk.Features) {
+  init(bench: FolderBench, name: String, number: Int, features: MemoryDisk.Features, storeFaults: StoreFaults?) {
+    self.storeFaults = storeFaults
     self.bench = bench
     self.name = name
     disk = MemoryDisk(clock: bench.clock, features: features)
     root = PathBytes("/home/\(name)/Notes")
     stores = Stores()
     ids = SeededIds(clock: bench.clock, seed: UInt64(number) + 1000)
-    mark = "\(ObjectIdentifier(bench).hashValue)-\(number)"
+    mark = "bench-\(ObjectIdentifier(bench).hashValue)-\(number)"
     pid = Int32(100 * number)
     try? disk.makeDirectory(PathBytes("/home/\(name)"))
+    guard let storeFaults, let storeDisk else { return }
+    _ = marfa_power_register()
+    // The faults outlive the disk: the machine owns both.
+    marfa_power_watch(
+      storeDisk,
+      { context, _, _ in
+        guard let context else { return 0 }
+        return Unmanaged<StoreFaults>.fromOpaque(context).takeUnretainedValue().refusal?() ?? 0
+      }, Unmanaged.passUnretained(storeFaults).toOpaque())
   }
+
+  /// Where stores stand whose calls are asked for; nil where they share memory.
+  private var storeDisk: String? { storeFaults == nil ? nil : "/\(mark)/" }
+
+  deinit { if let storeDisk { marfa_power_remove(storeDisk) } }
 
   /// Ends the process and starts another: no fault, no door; what died with it leaves locks and temporary files behind.
   package func restart() {
@@ -172,7 +201,7 @@ package final class FolderMachine {
     let memory = MemoryFileSystem(disk, pid: pid)
     let faults = faults
     let files: any FileSystem = faults.map { FaultyFileSystem(memory, $0) } ?? memory
-    let (disk, stores, mark) = (disk, stores, mark)
+    let (disk, stores, mark, prefix) = (disk, stores, mark, storeDisk)
     let scheduler = ManualScheduler(clock: bench.clock)
     scheduler.onWait(whileWaiting)
     let traits = traits
@@ -190,7 +219,8 @@ package final class FolderMachine {
         database: { root, mode in
           let path = root.appending(RootIdentity.storePath)
           let root = stores.places[root] ?? root
-          let uri = "file:bench-\(mark)-\(root.description.replacing("/", with: "_"))?mode=memory&cache=shared"
+          let name = root.description.replacing("/", with: "_")
+          let uri = prefix.map { "file:\($0)\(name)?vfs=power" } ?? "file:\(mark)-\(name)?mode=memory&cache=shared"
           // Made by the engine as an empty file of its owner's alone, or missing: a new store.
           if disk.read(path)?.isEmpty ?? true {
             stores.kept[root] = nil

@@ -28,6 +28,12 @@ extension FolderEngine {
 
   /// Answers whether its record is to be forgotten with what was taken away.
   private func settle(_ record: LandingRecord, _ landing: Landing, _ root: any Directory) throws -> Bool {
+    if let leftover = record.leftoverHash {
+      if case .stays(let failure) = landing.remove(record.path, holding: leftover), failure.kind != .changed {
+        return false
+      }
+      return true
+    }
     guard let hash = record.hash else {
       // A removal: the file that still holds its own bytes goes; anything else is the person's, and stays theirs.
       switch landing.remove(
@@ -69,9 +75,27 @@ extension FolderEngine {
       }
     }
     if let leaves = record.leaves, let leavesHash = record.leavesHash {
-      _ = landing.remove(leaves, holding: leavesHash)
+      _ = try takeAwayOld(leaves, leavesHash, of: landed, landing)
     }
     return true
+  }
+
+  /// Takes away the file an item had before another landed. Changed meanwhile, it stays: a person's save (F20.11). One that
+  /// cannot be taken away now is remembered, since it carries the item's id and would be read as a second note.
+  /// - Returns: why it stays, where it is still ours.
+  func takeAwayOld(_ path: PathBytes, _ hash: ContentHash, of binding: Binding, _ landing: Landing) throws
+    -> LandingFailure?
+  {
+    guard case .stays(let failure) = landing.remove(path, holding: hash), failure.kind != .changed else { return nil }
+    try commit { try store.record(.leftover(path, hash, of: binding)) }
+    return failure
+  }
+
+  /// Files that are still to be taken away, with why they are there.
+  func leftovers() throws -> [PathBytes: String] {
+    Dictionary(
+      try store.landings().filter { $0.leftoverHash != nil }.map { ($0.path, $0.leftoverReason) }
+    ) { first, _ in first }
   }
 
   /// The bytes are the former ones, or absent, or a person's own: the landing did not happen, and the binding as it was

@@ -118,8 +118,11 @@ extension PullPass {
     if plan.isBeside { report.beside += 1 }
     disk.came(file.path)
     if let leaves = plan.leaves {
-      // Changed meanwhile, the old one stays: a person's save (F20.11).
-      if case .removed = landing.remove(leaves.path, holding: leaves.hash) { disk.went(leaves.path) }
+      if let failure = try folder.takeAwayOld(leaves.path, leaves.hash, of: settled(plan, file), landing) {
+        tell(leaves.path, .unwritten, failure.reason, plan.binding.item)
+      } else {
+        disk.went(leaves.path)
+      }
       removed.append(file.path)
     }
     if file.isUnguarded {

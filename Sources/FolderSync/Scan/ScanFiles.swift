@@ -72,6 +72,13 @@ extension ScanPass {
     let places = moved && !sameName
     if row.isTrashed {
       if let before, isAnother(file, than: before) { return try decideNewInPlace(index, of: item) }
+      // What held it before is over where it holds what was written there: nothing of a person's would go with it.
+      if let hash = file.hash, binding.isOwn(hash), let hold = binding.hold,
+        hold.flag == .unreadable || binding.heldHash.map({ $0 != hash }) ?? false
+      {
+        binding.hold = nil
+        binding.heldHash = nil
+      }
       // An item in the bin takes no edit; the pull takes the file away, or keeps what the person changed (F35).
       if let hash = file.hash, !file.settles, !file.isUnread, hash != binding.readHash, hash != binding.writtenHash {
         binding.hold = Hold(

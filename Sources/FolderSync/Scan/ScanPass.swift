@@ -75,7 +75,7 @@ final class ScanPass {
     report.flagged += walked.flagged
     for binding in try folder.store.bindings() { bindings[binding.item] = try owingShownEdges(binding) }
 
-    takeNames()
+    try takeNames()
     try readDocuments()
     try waitForWriters()
     if mode.mayCatchUp, try namesUnheard() { throw CatchUpFirst(isNamed: true) }
@@ -124,11 +124,14 @@ final class ScanPass {
   }
 
   /// Of files whose paths are one name, one is taken (F27.2).
-  private func takeNames() {
+  private func takeNames() throws {
+    let leftovers = try folder.leftovers()
     let bound = Set(bindings.values.filter { $0.missingSince == nil }.map(\.path))
     let held = nameCollisions(walked.files.map(\.path), bound: bound)
     for file in walked.files {
-      if let taken = held[file.path] {
+      if let reason = leftovers[file.path] {
+        report.flagged.append(FlaggedFile(file.path, .unwritten, reason))
+      } else if let taken = held[file.path] {
         report.flagged.append(
           FlaggedFile(file.path, .name, "\(taken) holds this name in another case or Unicode form; rename one of them"))
       } else {

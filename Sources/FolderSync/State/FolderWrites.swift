@@ -65,6 +65,20 @@ package struct LandingRecord: Hashable, Sendable {
     self.leaves = leaves
     self.leavesHash = leavesHash
   }
+
+  /// The record of a file of ours whose item stands elsewhere by now and which could not be taken away: until it can, it is
+  /// no second note.
+  static func leftover(_ path: PathBytes, _ hash: ContentHash, of binding: Binding) -> LandingRecord {
+    LandingRecord(path: path, hash: nil, binding: binding, leaves: path, leavesHash: hash)
+  }
+
+  /// The bytes of such a file; nil of any other record.
+  var leftoverHash: ContentHash? { hash == nil && leaves == path ? leavesHash : nil }
+
+  /// Why a leftover file is held.
+  var leftoverReason: String {
+    "its note is \(binding.path) now, and this file could not be taken away; the next sync tries again"
+  }
 }
 
 extension FolderStore {

@@ -67,6 +67,8 @@ private struct StatusPass {
   let isQuiet: Bool
   /// Waits of each item, and why a write of it is blocked.
   var waits: [EntityID: Set<FileWait>] = [:]
+  /// Files whose item stands elsewhere by now, which could not be taken away.
+  var leftovers: [PathBytes: String] = [:]
   var blocked: [EntityID: String] = [:]
 
   init(
@@ -86,7 +88,9 @@ private struct StatusPass {
     var settled: [EntityID: Binding] = [:]
     for binding in try folder.store.bindings() { settled[binding.item] = binding }
     for record in try folder.store.landings() {
-      if let hash = record.hash {
+      if record.leftoverHash != nil {
+        leftovers[record.path] = record.leftoverReason
+      } else if let hash = record.hash {
         if case .read(let found) = folder.read(record.path, in: root, keeping: false), found.hash == hash {
           settled[record.binding.item] = record.binding
         }
@@ -132,7 +136,9 @@ private struct StatusPass {
     let found = Dictionary(walked.files.map { ($0.path, $0.status) }) { first, _ in first }
     let held = nameCollisions(walked.files.map(\.path), bound: Set(live.keys))
     for file in walked.files {
-      if let taken = held[file.path] {
+      if let reason = leftovers[file.path] {
+        files.append(FolderFile(file.path, held: .unwritten, reason))
+      } else if let taken = held[file.path] {
         files.append(FolderFile(file.path, held: .name, "\(taken) holds this name in another case or Unicode form"))
       } else if let binding = live[file.path] ?? journaled(at: file.path) {
         files.append(try bound(binding, file))

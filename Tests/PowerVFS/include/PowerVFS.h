@@ -7,8 +7,8 @@
 /// until then a power cut takes it away, or leaves it, piece by piece. Files are named by path: those of one computer share
 /// a prefix. Open a database with `file:/prefix/name?vfs=power`.
 
-/// Asked before every write, sync, truncation and deletion of a computer's files. Not 0: the process is dead, and the call
-/// fails. `is_sync` tells a sync.
+/// Asked before every write, sync, truncation and deletion of a computer's files. 0: it is made. 1: it fails, as a disk or a
+/// dead process has it; more: it fails with that code of SQLite, `SQLITE_FULL` for one. `is_sync` tells a sync.
 typedef int (*marfa_power_gate)(void *context, const char *path, int is_sync);
 
 /// Makes the VFS known to SQLite. More than once does no harm.
