@@ -170,6 +170,10 @@ final class Settlement: DrainObserver {
         // The edit of the body it was made from was refused: what the file says is decided anew (D91.1).
         return try folder.decideAgain(edge, of: mine.item)
       }
+      if !isOwn, write.kind != .createEdge, let edge = write.edgeID {
+        // The create it waited for was refused: there is nothing to take away, and what the file names now is decided anew.
+        return try folder.decideAgain(edge, of: mine.item)
+      }
       if code == "edge_not_found", write.kind == .updateEdge, let edge = write.edgeID {
         let body = write.body
         guard let moved = body?["source_id"]?.text ?? body?["target_id"]?.text, let other = EntityID(moved) else {

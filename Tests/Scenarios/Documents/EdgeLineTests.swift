@@ -537,6 +537,25 @@ struct EdgeLineTests {
     #expect(none.isEmpty && last.scan.flagged.isEmpty && last.pull?.flagged.isEmpty == true, "\(last.json.compact)")
   }
 
+  @Test(
+    "F9.10 a line taken out or changed while its edge waits, that edge then refused, leaves nothing held",
+    arguments: ["", "child-of: \"[[Other]]\"\n"])
+  func takenOutWhileWaiting(after: String) throws {
+    let desk = try held(["Line", "Gone", "Other"])
+    let line = "child-of: \"[[Gone]]\"\n"
+    try desk.machine.edit("Line.md", "title: Line\n", "title: Line\n" + line)
+    _ = try desk.machine.scan()
+    try desk.machine.edit("Line.md", line, after)
+    _ = try desk.machine.scan()
+    try desk.bench.ask("DELETE", "/items/\(desk.id("Gone"))?version=1")
+    for _ in 0..<3 { _ = try desk.push() }
+    let (push, sent) = try desk.push()
+    #expect(sent.isEmpty && push.scan.flagged.isEmpty && push.pull?.flagged.isEmpty == true, "\(push.json.compact)")
+    #expect(try desk.machine.standing("Line.md")?.state == .inStep)
+    let parents = try parentEdges(desk, of: desk.id("Line")).map { $0.string("source_id") }
+    #expect(try parents == (after.isEmpty ? [] : [desk.id("Other").description]))
+  }
+
   @Test("F11.30 a typed line whose edge waits stays while its item goes to the bin elsewhere")
   func trashedWhileWaiting() throws {
     let desk = try held(["Line", "Gone"])
