@@ -25,11 +25,21 @@ extension World {
 
   func create(_ machine: Machine, _ name: Int, _ directory: Int) throws -> String {
     var path = Machine.root.appending(World.path(name, directory))
-    if let aim, DocumentKind(name: aim) != nil { path = path.parent.appending(aim) }
+    if let aim, DocumentKind(name: aim) != nil {
+      // Where a file is about to take its name.
+      let places = machine.disk.tree(Machine.root).filter { TemporaryName($0.path.name) != nil }.map(\.path.parent)
+        .filter { machine.disk.read(Machine.root.appending($0).appending(aim)) == nil }
+      path = (places.isEmpty ? path.parent : Machine.root.appending(places[name % places.count])).appending(aim)
+    }
     guard machine.disk.read(path) == nil else { return "taken" }
     try machine.disk.makeDirectory(path.parent)
     let word = words.next()
     words.wrote(word, on: machine.number)
+    // Where a note's file is missing a new one keeps the item, and having no line goes over what others wrote (F15.5, F23.4).
+    let place = path.description.dropFirst(Machine.root.description.count + 1)
+    for edge in try edges("in-folder") where edge.path.lowercased() == place.lowercased() {
+      words.wroteOver(edge.source)
+    }
     try machine.disk.write(path, "The first line.\n\n\(word)\n")
     return word
   }

@@ -58,6 +58,8 @@ extension World {
     let shown = Dictionary(grouping: machines.flatMap(\.unresolved), by: \.path).mapValues { $0.map(\.reason) }
     for machine in machines {
       let files = owners[machine.number]
+      // A file kept of a note in the bin answers to no name (F11.19).
+      let named = owners.map { $0.filter { liveIDs.contains($0.value) } }
       for note in machine.notes {
         // What a conflicted copy names it was given by the server.
         guard let id = World.id(of: note.text), liveIDs.contains(id), !held.contains(id), !copies.contains(id),
@@ -65,9 +67,16 @@ extension World {
         else { continue }
         let (front, body) = World.parts(of: note.text)
         let context = "m\(machine.number) \(note.path) \(id)\n\(note.text)"
+        // A file another machine holds under a name of its own makes a name ambiguous there, which it tells.
+        func isAmbiguousElsewhere(_ name: String) -> Bool {
+          machines.contains { other in
+            other.unresolved.contains { $0.path == note.path.description && $0.reason.contains(name) }
+              && candidates(name, titles, named[other.number]).count != 1
+          }
+        }
         try checkLinks(
           context, id, front ?? [], body, edges, toBin.contains(id) ? nil : shown[note.path.description] ?? [], held,
-          { self.candidates($0, titles, files) })
+          { self.candidates($0, titles, named[machine.number]) }, isAmbiguousElsewhere)
         try checkEmbeds(
           context, id, note.path, front ?? [], body, edges, shown[note.path.description] ?? [], machine, files, titles)
       }
@@ -77,7 +86,7 @@ extension World {
 
   private func checkLinks(
     _ context: String, _ id: String, _ front: [String], _ body: [String], _ edges: [HeldEdge], _ told: [String]?,
-    _ held: Set<String>, _ candidates: (String) -> Set<String>
+    _ held: Set<String>, _ candidates: (String) -> Set<String>, _ isAmbiguousElsewhere: (String) -> Bool
   ) throws {
     let inBody = body.flatMap { World.links(in: $0) }.filter { !$0.isEmbed }.map(\.name)
     for type in ["references", "about"] {
@@ -103,11 +112,12 @@ extension World {
         }
         if !targets.subtracting(others).isEmpty { continue }
         // One whose file stands elsewhere on some machine has other names there.
-        if let told, only != id, !targets.contains(only), !held.contains(only) {
+        if let told, only != id, !targets.contains(only), !held.contains(only), !isAmbiguousElsewhere(name) {
           throw Violation(words: "no \(type) edge though [[\(name)]] names \(only) alone: \(context) \(told)")
         }
       }
-      let others = targets.subtracting(allowed)
+      // One whose file could not be written where it is placed answers to its names there all the same.
+      let others = targets.subtracting(allowed).subtracting(held)
       if !others.isEmpty, !isHeldBack {
         throw Violation(
           words: "a \(type) edge the file does not show: to \(others.sorted()) from \(context) \(told ?? [])")

@@ -16,7 +16,11 @@ extension World {
       }
     let items = try items().filter { $0.state.string == state }
     guard !items.isEmpty else { return "nothing" }
-    let item = items[Int(choice % UInt64(items.count))]
+    return try self.change(items[Int(choice % UInt64(items.count))], change, choice)
+  }
+
+  /// Another program makes a change of an item.
+  func change(_ item: Held, _ change: Operation.Elsewhere, _ choice: UInt64) throws -> String {
     let path = "/items/\(item.id)"
     // What a person moved without its id was deleted and written anew; who brings the first back has both.
     if change == .restore { words.fork(item.body) }

@@ -11,11 +11,14 @@ final class KillSwitch: @unchecked Sendable {
   var sabotage = Sabotage.none
   private(set) var place = ""
 
-  /// Arms it: the process dies at the call of that number.
-  func arm(at call: Int) {
+  /// Arms it: the process dies at the call of that number, of all or of requests: before one goes out, or once the server
+  /// took it and nobody heard.
+  func arm(at call: Int, amongRequests: Bool = false) {
     remaining = call
     isDead = false
+    countsRequests = amongRequests
   }
+  private var countsRequests = false
 
   /// It dies between two calls.
   func die() { isDead = true }
@@ -30,6 +33,7 @@ final class KillSwitch: @unchecked Sendable {
   func reached(_ place: @autoclosure () -> String) -> Bool {
     if isDead { return true }
     guard let left = remaining else { return false }
+    if countsRequests, !place().hasSuffix("request") { return false }
     if left == 0 {
       isDead = true
       self.place = place()
@@ -39,12 +43,15 @@ final class KillSwitch: @unchecked Sendable {
     return false
   }
 
-  /// What somebody else does at a call of the disk, and how many calls it is away.
-  private var interruption: (calls: Int, amongChanges: Bool, act: (PathBytes) -> Void)?
+  /// Among which calls a moment is counted.
+  enum Moments { case disk, renames, requests }
 
-  /// Somebody acts at the call of that number, of all or of renames: told what the call is for.
-  func interrupt(at calls: Int, amongChanges: Bool, _ act: @escaping (PathBytes) -> Void) {
-    interruption = (calls, amongChanges, act)
+  /// What somebody else does at a call, and how many calls it is away.
+  private var interruption: (calls: Int, among: Moments, act: (PathBytes) -> Void)?
+
+  /// Somebody acts at the call of that number: told what the call is for.
+  func interrupt(at calls: Int, among: Moments, _ act: @escaping (PathBytes) -> Void) {
+    interruption = (calls, among, act)
   }
 
   /// Nobody acts any more. Whether somebody still was to.
@@ -54,11 +61,23 @@ final class KillSwitch: @unchecked Sendable {
   }
 
   private func count(_ call: FileCall) {
+    switch interruption?.among {
+    case .disk: countDown(call.name)
+    case .renames where call.operation == .rename: countDown(call.name)
+    case .renames, .requests, nil: return
+    }
+  }
+
+  /// A request is about to go out.
+  func countRequest() {
+    if interruption?.among == .requests { countDown(.empty) }
+  }
+
+  private func countDown(_ name: PathBytes) {
     guard let interruption, !isDead else { return }
-    if interruption.amongChanges, call.operation != .rename { return }
     if interruption.calls == 0 {
       self.interruption = nil
-      interruption.act(call.name)
+      interruption.act(name)
     } else {
       self.interruption?.calls -= 1
     }

@@ -8,7 +8,7 @@ extension World {
   func during(_ machine: Machine, _ at: Int, _ amongChanges: Bool, _ inner: Operation) throws -> String {
     var said = "never"
     var failure: (any Error)?
-    machine.kill.interrupt(at: at, amongChanges: amongChanges) { [self] name in
+    machine.kill.interrupt(at: at, among: amongChanges ? .renames : .disk) { [self] name in
       // At a rename the person is at that very file.
       aim = amongChanges ? name : nil
       defer { aim = nil }
@@ -17,12 +17,43 @@ extension World {
     let push = try sync(machine)
     _ = machine.kill.isUninterrupted()
     if let failure { throw failure }
+    forkTwins(of: machine)
+    return "\(said) in \(push)"
+  }
+
+  /// Another program changes a note while the machine of somebody who works on it syncs: they save at one of its requests,
+  /// between what was read of the file and what comes for it.
+  func race(_ machine: Machine, _ choice: UInt64, _ at: Int, _ change: Operation.Elsewhere) throws -> String {
+    guard let id = pick(machine, choice).flatMap({ World.id(of: $0.text) }) else { return "nothing" }
+    // What waits goes first, so that the note comes changed as its file stands.
+    _ = try sync(machine)
+    guard let item = try items().first(where: { $0.id.string == id }), item.state == "active" else { return "nothing" }
+    let other = try self.change(item, change, choice)
+    var said = "never"
+    var failure: (any Error)?
+    machine.kill.interrupt(at: at, among: .requests) { [self] _ in
+      guard let now = machine.notes.firstIndex(where: { World.id(of: $0.text) == id }) else { return }
+      do { said = try edit(machine, UInt64(now), choice % 2 == 0 ? .inPlace : .replace) } catch { failure = error }
+    }
+    let push = try sync(machine)
+    _ = machine.kill.isUninterrupted()
+    if let failure { throw failure }
+    forkTwins(of: machine)
+    return "\(other), \(said) in \(push)"
+  }
+
+  private func forkTwins(of machine: Machine) {
     // Found where both moved on: what was displaced stands beside what landed, and holds the same words but one.
     for note in machine.notes where note.path.description.contains("(saved while syncing") { words.fork(note.text) }
     // A file saved while it is moved stays where it was beside the moved one (F20.11), a note of its own from then on.
     let files = Dictionary(grouping: machine.notes) { World.id(of: $0.text) }
     for (id, notes) in files where id != nil && notes.count > 1 { notes.forEach { words.fork($0.text) } }
-    return "\(said) in \(push)"
+    // The one that stayed may carry no id yet.
+    for note in files[nil] ?? [] {
+      let found = Words.found(in: note.text)
+      let isTwin = machine.notes.contains { $0.path != note.path && !found.isDisjoint(with: Words.found(in: $0.text)) }
+      if isTwin { words.fork(note.text) }
+    }
   }
 
   /// A push whose computer loses its power at a call, or right after it.

@@ -55,6 +55,8 @@ enum Operation: CustomStringConvertible {
   case moveTogether(machine: Int, pick: UInt64, directory: Int)
   /// Somebody changes a note on the server, by another program.
   case elsewhere(pick: UInt64, change: Elsewhere)
+  /// Another program changes a note on the server, and its person saves it at that request of the sync that follows.
+  case race(machine: Int, pick: UInt64, at: Int, change: Elsewhere)
   /// A person deletes most of their notes at once.
   case deleteMany(machine: Int)
   /// A person renames a directory.
@@ -122,6 +124,7 @@ enum Operation: CustomStringConvertible {
     case .embed(let machine, let pick, let to, let form): "m\(machine) embed \(pick % 1000) \(to % 1000) \(form)"
     case .changePicture(let machine, let pick, let change): "m\(machine) \(change) picture \(pick % 1000)"
     case .moveTogether(let machine, let pick, let directory): "m\(machine) move-together \(pick % 1000) d\(directory)"
+    case .race(let machine, let pick, let at, let change): "m\(machine) race \(pick % 1000) at request \(at): \(change)"
     case .elsewhere(let pick, let change): "elsewhere \(pick % 1000) \(change)"
     case .deleteMany(let machine): "m\(machine) delete-many"
     case .renameDirectory(let machine, let from, let to): "m\(machine) rename-directory d\(from) d\(to)"

@@ -26,12 +26,13 @@ struct Options {
     var rest = arguments[...]
     while let word = rest.popFirst() {
       switch word {
-      case "--seed", "--operations", "--machines":
+      case "--seed", "--operations", "--machines", "--patience":
         guard let value = rest.popFirst().flatMap({ Int($0) }), value > 0 else {
           return .failure(Refusal(words: "\(word) takes a positive number"))
         }
         if word == "--seed" { options.seed = UInt64(value) }
         if word == "--operations" { options.operations = value }
+        if word == "--patience" { options.patience = value }
         if word == "--machines" { options.machines = min(4, value) }
       case "--wide": options.isWide = true
       case "--verbose": options.verbose = true
@@ -45,7 +46,7 @@ struct Options {
       case "--sabotage":
         guard let word = rest.popFirst(), let bugs = Sabotaged.named(word) else {
           return .failure(
-            Refusal(words: "--sabotage takes all, or one of \(Sabotage.Bug.allCases.map(\.rawValue))"))
+            Refusal(words: "--sabotage takes all, or some of \(Sabotage.Bug.allCases.map(\.rawValue))"))
         }
         options.sabotages = bugs
       default:
@@ -53,7 +54,7 @@ struct Options {
           Refusal(
             words:
               "unknown option \(word); usage: simulate [--seed N] [--operations N] [--machines N] [--wide] [--verbose] [--shrink] "
-              + "[--keep DIRECTORY] [--follow WORD] [--sabotage all|BUG]"
+              + "[--keep DIRECTORY] [--follow WORD] [--sabotage all|BUG [--patience N]]"
           ))
       }
     }

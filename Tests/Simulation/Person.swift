@@ -63,6 +63,9 @@ struct Words {
     lines["\(machine) \(id)"] = max(newest, version)
   }
 
+  /// A person wrote a new file where that of a note was missing.
+  mutating func wroteOver(_ id: String) { spentIDs.insert(id) }
+
   /// Whether a line tells what a text was made from: no save on that machine went on it or on a newer one.
   func isUnspent(_ id: String?, line: String?, on machine: Int) -> Bool {
     guard let id, let line else { return false }

@@ -3,10 +3,12 @@ import MarfaBase
 
 /// Whether the simulation can see: each guard of the engine is taken away in turn, and the model must miss it.
 enum Sabotaged {
-  /// What is to be looked for: `all`, or one bug's name.
+  /// What is to be looked for: `all`, or bugs' names with commas between.
   static func named(_ word: String) -> [Sabotage.Bug]? {
     if word == "all" { return Sabotage.Bug.allCases }
-    return Sabotage.Bug(rawValue: word).map { [$0] }
+    let names = word.split(separator: ",")
+    let bugs = names.compactMap { Sabotage.Bug(rawValue: String($0)) }
+    return bugs.isEmpty || bugs.count < names.count ? nil : bugs
   }
 
   /// Plays seeds until each is found. Whether all were.

@@ -30,6 +30,7 @@ final class SimTransport: Transport, @unchecked Sendable {
 
   private func deliver(_ request: HTTPRequest) -> Result<HTTPResponse, TransportError> {
     if kill.reached("before request") { return .failure(.stopped) }
+    kill.countRequest()
     if isOffline || server.kill.isDead { return .failure(.unreachable("the simulated network is down")) }
     requests += 1
     if request.method != "GET", !request.url.hasSuffix("/items/bulk-get"), !request.url.hasSuffix("/items/lookup") {
@@ -63,6 +64,7 @@ final class SimTransport: Transport, @unchecked Sendable {
     piece: ([UInt8]) -> StreamStep
   ) throws(TransportError) -> StreamEnd {
     if kill.reached("before stream") { throw .stopped }
+    kill.countRequest()
     if isOffline || server.kill.isDead { throw .unreachable("the simulated network is down") }
     requests += 1
     return try inner.stream(request, silence: silence, stop: stop, head: head, piece: piece)

@@ -129,6 +129,7 @@ final class World {
     case .moveTogether(let machine, let pick, let directory):
       note = try moveTogether(machines[machine], pick, directory)
     case .elsewhere(let pick, let change): note = try elsewhere(pick, change)
+    case .race(let machine, let pick, let at, let change): note = try race(machines[machine], pick, at, change)
     case .deleteMany(let machine): note = try deleteMany(machines[machine])
     case .renameDirectory(let machine, let from, let to): note = try renameDirectory(machines[machine], from, to)
     case .vanish(let machine, let mountPoint): note = try vanish(machines[machine], mountPoint: mountPoint)
@@ -175,7 +176,8 @@ final class World {
   }
 
   func crash(_ machine: Machine, _ at: Int) throws -> String {
-    machine.kill.arm(at: at)
+    // One in four dies at a request: where what is on the disk and what the server took part.
+    if at % 4 == 0 { machine.kill.arm(at: at / 4 % 24, amongRequests: true) } else { machine.kill.arm(at: at) }
     let result = Result { try machine.runArmed { try $0.push(Machine.root) } }
     let died = machine.kill.isDead
     let place = machine.kill.place

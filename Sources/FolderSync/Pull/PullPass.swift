@@ -44,6 +44,8 @@ final class PullPass {
   var isFull = false
   /// Attachments and where files here embed them (F12.33).
   var embedded: [EntityID: PathBytes] = [:]
+  /// The files here once this pull is done, and whose each is: made where an embed is asked what it shows.
+  var filesToBe: (files: EmbedFiles, owners: [PathBytes: EntityID])?
   /// Only the plan is read: nothing is written or queued (F54.3).
   let plansOnly: Bool
   /// A watch's pull (P1.3).

@@ -23,7 +23,7 @@ extension PullPass {
       wishes.append(wish)
     }
     places = rankPlacements(wishes) { [disk] path, own in disk.isTaken(path, but: own) }
-    fileNames = namesToBe()
+    fileNames = try namesToBe()
   }
 
   /// Whether an item changed since its file was last agreed in what the file shows (F21.4).

@@ -13,9 +13,13 @@ struct EdgeWork {
 
 extension ScanPass {
   func decideAllEdges() throws {
-    var names = FileNames()
-    for file in files { if let item = file.item, !unmade.contains(item) { names.add(file.path, item: item) } }
     let all = edgeWork.filter { !unmade.contains($0.item) }
+    guard !all.isEmpty else { return }
+    var names = FileNames()
+    for file in files {
+      // A file kept of an item in the bin answers to no name: an item there is matched by none (F11.19).
+      if let item = file.item, !unmade.contains(item), !inBin.contains(item) { names.add(file.path, item: item) }
+    }
     if mode.asksServer, all.count > 1 {
       var asked: [Text] = []
       var seen: Set<Text> = []

@@ -71,6 +71,7 @@ extension ScanPass {
     if moved, before != nil, !sameName { report.renamed += 1 }
     let places = moved && !sameName
     if row.isTrashed {
+      inBin.insert(item)
       if let before, isAnother(file, than: before) { return try decideNewInPlace(index, of: item) }
       // What held it before is over where it holds what was written there: nothing of a person's would go with it.
       if let hash = file.hash, binding.isOwn(hash), let hold = binding.hold,

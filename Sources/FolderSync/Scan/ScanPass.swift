@@ -30,6 +30,8 @@ final class ScanPass {
   /// Items whose create was refused here after its id was given out.
   var unmade: Set<EntityID> = []
   var edgeWork: [EdgeWork] = []
+  /// Items in the bin a file of which is here.
+  var inBin: Set<EntityID> = []
   var placements: [NameKey: [EntityID]]?
   var pathItems: [PathBytes: EntityID]?
   lazy var lookups = NameLookups(folder: folder, facts: facts, asksServer: mode.asksServer)
@@ -289,15 +291,26 @@ final class ScanPass {
     }
   }
 
-  /// Whether a file that a document embeds is no more where it was: its embed is read again (F12.31, F12.37).
+  /// Whether a file that a document embeds is no more where it was, or another stands there by now: its embed is read
+  /// again (F12.31, F12.37).
   private func embedsMoved(_ binding: Binding) -> Bool {
     binding.edges.contains { edge in
       guard edge.place == .embed else { return false }
       // Its file went, as with an item trashed elsewhere: it may have been put here again.
       guard let embedded = bindings[edge.other] else { return true }
-      return embedded.missingSince == nil && !foundPaths.contains(embedded.path)
+      guard embedded.missingSince == nil else { return false }
+      guard foundPaths.contains(embedded.path) else { return true }
+      guard let identity = embedded.identity, let place = pathByIdentity[identity] else { return false }
+      return place != embedded.path
     }
   }
+
+  /// Where the files of this directory are, by who they are.
+  private lazy var pathByIdentity: [StoredIdentity: PathBytes] = Dictionary(
+    walked.files.compactMap { file in
+      file.status.identity.map { (StoredIdentity($0, rootDevice: rootDevice), file.path) }
+    }
+  ) { first, _ in first }
 
   private(set) lazy var foundPaths = Set(walked.files.map(\.path))
 

@@ -111,4 +111,74 @@ struct SimulatedTests {
     #expect(try desk.machine.body("Diary/Day.md") == "Words.\n")
     #expect(Set(try desk.bench.titles()) == ["Day", "Night", "Other"])
   }
+
+  @Test("F11.19, F12.3 a file kept of a note in the bin answers to no name: a link names the other note alone")
+  func keptOfTheBin() throws {
+    let desk = try Desk()
+    try desk.machine.write("Plan.md", "Old.\n")
+    try desk.machine.write("Only.md", "Alone.\n")
+    try desk.machine.write("Sub/Plan.md", "New.\n")
+    _ = try desk.push()
+    let ids = try desk.bench.ids("Plan")
+    let old = try #require(ids.first { try desk.placed($0) == "Plan.md" })
+    let new = try #require(ids.first { $0 != old })
+    let only = try desk.id("Only")
+    for id in [old, only] { try desk.trash(id) }
+    try desk.machine.edit("Plan.md", "Old.", "Old. More.")
+    try desk.machine.edit("Only.md", "Alone.", "Alone. More.")
+    _ = try desk.push()
+    #expect(desk.machine.text("Plan.md")?.contains("More.") == true)
+    try desk.machine.write("N.md", "[[Plan]] and [[Plan.md]]\n")
+    try desk.machine.write("M.md", "---\nabout:\n  - \"[[Only]]\"\n---\nWords.\n")
+    let push = try desk.push().report
+    #expect(try desk.edges(desk.id("N"), type: "references").count == 1, "\(push.json.compact)")
+    #expect(try desk.edges(desk.id("N"), type: "references").first?["target_id"]?.text == new.text)
+    let reason = push.scan.flagged.reason("M.md", "edges") ?? ""
+    #expect(reason.hasSuffix("[[Only]] matches no item"), "\(reason)")
+    #expect(!push.scan.flagged.flags("N.md").contains("edges"))
+  }
+
+  @Test("F12.35, F11.21 a note held where it was sends the picture it shows to no place of its own: machines settle")
+  func heldNoteShows() throws {
+    let desk = try Desk()
+    let ben = try desk.another()
+    try desk.machine.write("img/pic.png", "one")
+    try desk.machine.write("N.md", "![](img/pic.png)\n")
+    #expect(try settle(desk, [desk.machine, ben]) < 12)
+    let text = try ben.need("N.md")
+    try ben.write("N.md", text.replacing("title: N\n", with: "title: N\nabout: \"[[Nobody]]\"\n"))
+    #expect(try settle(desk, [ben, desk.machine]) < 12)
+    try desk.move(desk.id("N"), to: "Sub/N.md")
+    #expect(try settle(desk, [desk.machine, ben]) < 12)
+    #expect(ben.text("N.md")?.contains("[[Nobody]]") == true && desk.machine.text("Sub/N.md") != nil)
+    for machine in [desk.machine, ben] { #expect(machine.text("Sub/img/pic.png") == "one", "\(machine.files())") }
+    #expect(try desk.placed(desk.id("pic.png")) == "Sub/img/pic.png")
+    #expect(try desk.push(ben).report.pull?.embeds.allSatisfy { $0.path == "N.md" } == true)
+  }
+
+  @Test("F31.2, F12.24 two machines that each find a picture of their own for one embed take no edge of the other away")
+  func eachItsOwn() throws {
+    let desk = try Desk()
+    let ben = try desk.another()
+    try desk.machine.write("Diary/N.md", "![[pic.png]]\n")
+    try desk.machine.write("Diary/pic.png", "one")
+    #expect(try settle(desk, [desk.machine, ben]) < 12)
+    let (note, one) = (try desk.id("N"), try desk.id("pic.png"))
+    // Elsewhere a second one of that name is attached; here the first is found.
+    try ben.write("Far/pic.png", "two")
+    try ben.write("Far/M.md", "![[pic.png]]\n")
+    #expect(try settle(desk, [ben, desk.machine]) < 12)
+    let two = try #require(try desk.bench.ids("pic.png").first { $0 != one })
+    try desk.edge(two, "attached-to", note)
+    #expect(try settle(desk, [desk.machine, ben]) < 12)
+    // Each reads the note again.
+    for machine in [desk.machine, ben] {
+      try machine.edit("Diary/N.md", "![[pic.png]]", "More.\n![[pic.png]]")
+      #expect(try settle(desk, [machine, desk.machine, ben]) < 12)
+    }
+    for picture in [one, two] {
+      let targets = try desk.edges(picture, type: "attached-to").map { $0["target_id"]?.text }
+      #expect(targets.contains(note.text), "\(picture) \(targets)")
+    }
+  }
 }
