@@ -124,6 +124,7 @@ extension Landing {
       do throws(LandingFailure) { try Landing.renameIntoAbsent(temporary, as: name, in: directory) } catch {
         return true
       }
+      try? directory.sync()
       throw LandingFailure(.changed, "it was saved meanwhile")
     }
     if let now = try? directory.status(of: temporary), now.inode != ours {
@@ -131,6 +132,9 @@ extension Landing {
       try? directory.rename(temporary, to: directory, as: name, .exchange)
       return true
     }
+    // On the disk before its record goes and the other name is taken away: after a power cut in between the person's words
+    // would stand under that name alone, which the next pass sweeps.
+    try? directory.sync()
     throw LandingFailure(.changed, "it was saved meanwhile")
   }
 

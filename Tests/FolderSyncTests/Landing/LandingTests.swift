@@ -110,6 +110,22 @@ private struct Folder {
     #expect(folder.disk.text("/n/a.md") == "person" && folder.names == ["a.md"])
   }
 
+  @Test("P1.4, X15.5 a save that went back to its place is on the disk there, whatever a power cut takes after it")
+  func savedAfterLastLookOutlivesPower() throws {
+    for seed in UInt64(0)..<32 {
+      let disk = Mutex<MemoryDisk?>(nil)
+      let folder = try Folder(door: { (point, name, _) throws(FileError) in
+        if point == .afterLastLook { try disk.withLock { $0 }?.save("/n/a.md", Array("person".utf8)) }
+      })
+      disk.withLock { $0 = folder.disk }
+      folder.disk.tracksPower()
+      try folder.disk.write("/n/a.md", "old")
+      #expect(folder.failure("a.md", over: "old") == .changed)
+      folder.disk.cutPower(seed: seed)
+      #expect(folder.disk.text("/n/a.md") == "person", "\(seed) \(folder.disk.tree("/n").map(\.path))")
+    }
+  }
+
   @Test("X15.2 a file changed since the decision stays, and so does one that appeared, whatever it is")
   func changed() throws {
     let disk = Mutex<(MemoryDisk, PathBytes)?>(nil)
