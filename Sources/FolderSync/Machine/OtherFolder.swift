@@ -24,6 +24,8 @@ final class OtherFolder {
   private var carried: [PathBytes: EntityID?] = [:]
   private var unbound: [WalkedFile]?
   private var hashes: [PathBytes: ContentHash] = [:]
+  /// Files that could not be read, with the reason.
+  private var unreadFiles: [PathBytes: String] = [:]
 
   /// - Throws: where its directory cannot be opened, or its bindings cannot be read.
   init(_ dir: PathBytes, engine: FolderEngine?, context: Context) throws {
@@ -87,6 +89,19 @@ final class OtherFolder {
     return id
   }
 
+  /// Whether its own file of an item stands and carries the item's id, in a directory that could not be listed too.
+  func ownCarries(_ item: EntityID) -> Bool {
+    guard let own = bindings[item], own.missingSince == nil, own.form == .markdown else { return false }
+    return carriedID(of: own.path) == item
+  }
+
+  /// Why it cannot be told whether its own file of an item still carries the item's id; nil where it can.
+  func unreadOwn(of item: EntityID) -> String? {
+    guard let own = bindings[item], own.missingSince == nil, own.form == .markdown, !isGone(own) else { return nil }
+    _ = carriedID(of: own.path)
+    return unreadFiles[own.path].map { "\(own.path) in the folder at \(dir) cannot be read: \($0)" }
+  }
+
   private func readID(of path: PathBytes) -> EntityID? {
     guard let bytes = read(path, keep: FolderEngine.textLimit)?.bytes else { return nil }
     switch Document.read(bytes, kind: .markdown, edges: facts?.vocabulary ?? EdgeVocabulary(names: [])) {
@@ -98,7 +113,10 @@ final class OtherFolder {
 
   private func read(_ path: PathBytes, keep: Int) -> FileReading? {
     do throws(FileError) { return try FileReading(path, below: root, keep: keep) } catch {
-      if !error.isAbsence { miss("\(path) in it cannot be read: \(error.reason)") }
+      if !error.isAbsence {
+        miss("\(path) in it cannot be read: \(error.reason)")
+        unreadFiles[path] = error.reason
+      }
       return nil
     }
   }

@@ -177,9 +177,12 @@ final class OtherFolders {
 
   /// Whether a file in another folder carries an item's id.
   func carry(_ item: EntityID) -> Bool {
-    looked.readable.contains { !$0.files(carrying: item).isEmpty }
+    looked.readable.contains { !$0.files(carrying: item).isEmpty || $0.ownCarries(item) }
       || looked.foreign.contains { !$0.files(carrying: item).isEmpty }
   }
+
+  /// Why it cannot be told whether another folder's own file carries an item's id; nil where it can.
+  func unreadOwn(of item: EntityID) -> String? { looked.readable.lazy.compactMap { $0.unreadOwn(of: item) }.first }
 
   /// A folder whose copy holds an item.
   func copyHolding(_ item: EntityID) throws -> OtherFolder? {

@@ -36,6 +36,11 @@ extension ScanPass {
       waitingFiles[index] = "whether it was moved or copied cannot be told: \(closed)"
       return nil
     }
+    // So may a file of one that can be, where it is the item's own there and cannot be read.
+    if verdict != .copy, let unread = try others().unreadOwn(of: id) {
+      waitingFiles[index] = "whether it was moved or copied cannot be told: \(unread)"
+      return nil
+    }
     switch verdict {
     case .itemsFile: return id
     case .copy, .noID: return nil

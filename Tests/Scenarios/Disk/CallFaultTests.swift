@@ -18,17 +18,32 @@ struct CallFaultTests {
   @Test(
     "A sync in which one call of the disk fails comes to what an untroubled one comes to", arguments: Trouble.allCases)
   func eachCall(_ trouble: Trouble) throws {
+    try eachCall(trouble, step: 19) { try TroubledDay().outcome(disk: $0) }
+  }
+
+  @Test(
+    "Syncs of two folders in which one call of the disk fails bring each file where untroubled ones bring it",
+    arguments: Trouble.allCases, [false, true])
+  func eachCallBetween(_ trouble: Trouble, _ otherVolume: Bool) throws {
+    try eachCall(trouble, step: 13) { try TroubledMove(otherVolume: otherVolume).outcome(disk: $0) }
+  }
+
+  private func eachCall<Outcome: Equatable>(
+    _ trouble: Trouble, step: Int, _ outcome: (Faults) throws -> Outcome
+  ) throws {
     let calls = Mutex<[FileOperation]>([])
-    let expected = try TroubledDay().outcome(
-      disk: Faults { call in
+    let expected = try outcome(
+      Faults { call in
         calls.withLock { $0.append(call.operation) }
         return .proceed
       })
     let made = calls.withLock { $0 }
-    #expect(made.count > 300)
+    #expect(made.count > 200)
     // Every call by hand, with `MARFA_EVERY_CALL` set; a few of each trouble at each run of the tests.
     let isWhole = getenv("MARFA_EVERY_CALL") != nil
-    for number in stride(from: isWhole || trouble == .once ? 0 : 9, to: made.count, by: isWhole ? 1 : 19) {
+    for number in stride(
+      from: isWhole || trouble == .once ? 0 : step / 2, to: made.count, by: isWhole ? 1 : step)
+    {
       let codes = Self.codes(made[number])
       let code = codes[number % codes.count]
       let next = Mutex(0)
@@ -42,7 +57,7 @@ struct CallFaultTests {
       }
       let place = "call \(number), \(made[number].rawValue), \(String(cString: strerror(code)))"
       do {
-        let got = try TroubledDay().outcome(disk: faults)
+        let got = try outcome(faults)
         #expect(got == expected, "\(place)")
       } catch { Issue.record(error, "\(place)") }
     }

@@ -96,11 +96,73 @@ struct TroubledDay {
     return Outcome(first: texts(first), second: texts(second), server: try bench.titles())
   }
 
-  private func texts(_ machine: FolderMachine) -> [String] {
-    machine.files().map { path in
-      let lines = (machine.text(path) ?? "no text").split(separator: "\n", omittingEmptySubsequences: false)
-      let kept = lines.filter { !$0.hasPrefix("marfa_id:") && !$0.hasPrefix("marfa_version:") }
-      return "\(path): \(kept.joined(separator: "|"))"
-    }
+  private func texts(_ machine: FolderMachine) -> [String] { machine.files().map { told($0, machine.text($0)) } }
+}
+
+/// Two folders of one machine, each of what carries a tag, in step; then items and files move between them, and both sync in
+/// trouble, which they come out of.
+struct TroubledMove {
+  /// What stands at the end, as of a `TroubledDay`.
+  struct Outcome: Equatable, CustomStringConvertible {
+    var one: [String]
+    var two: [String]
+    var server: [String]
+    var description: String { "\n one \(one)\n two \(two)\n server \(server)" }
   }
+
+  let both: TwoFolders
+
+  /// - Parameter otherVolume: whether files are copied from one to the other, as between volumes.
+  init(otherVolume: Bool) throws {
+    func tagged(_ tag: Text) -> JSON {
+      TwoFolders.tagged(tag.string, ["core.note", "core.file"], ["defaults": ["tags": [.string(tag)]]])
+    }
+    both = try TwoFolders(tagged("a"), tagged("b"), otherVolume: otherVolume)
+    for name in ["Taken", "Moved", "Copied", "Deleted", "Stays"] { try both.one.write("\(name).md", "Of \(name).\n") }
+    try both.one.write("taken.png", "a picture")
+    try both.two.write("Other.md", "Of the other.\n")
+    for _ in 0..<2 {
+      try both.one.push()
+      try both.two.push()
+    }
+    for title in ["Taken", "taken"] {
+      for item in try both.bench.ids(title) { try both.retag(item, from: "a", to: "b") }
+    }
+    if otherVolume {
+      try both.copy("Moved.md", from: both.one)
+      try both.one.delete("Moved.md")
+    } else {
+      try both.move("Moved.md")
+    }
+    try both.copy("Copied.md", from: both.one)
+    try both.one.delete("Deleted.md")
+    try both.two.append("Other.md", "More.\n")
+    both.one.grace()
+  }
+
+  func outcome(disk faults: Faults) throws -> Outcome {
+    both.machine.faults = faults
+    for folder in [both.one, both.two] {
+      do { try folder.push() } catch {
+        #expect(error is MarfaError || error is FileError || error is SQLiteError, "\(error)")
+      }
+    }
+    both.machine.restart()
+    for _ in 0..<3 {
+      for folder in [both.one, both.two] {
+        folder.grace()
+        try folder.push()
+      }
+    }
+    return Outcome(one: texts(both.one), two: texts(both.two), server: try both.bench.titles())
+  }
+
+  private func texts(_ folder: KeptFolder) -> [String] { folder.files().map { told($0, folder.text($0)) } }
+}
+
+/// A file without its lines of id and version, which differ by chance.
+private func told(_ path: String, _ text: String?) -> String {
+  let lines = (text ?? "no text").split(separator: "\n", omittingEmptySubsequences: false)
+  let kept = lines.filter { !$0.hasPrefix("marfa_id:") && !$0.hasPrefix("marfa_version:") }
+  return "\(path): \(kept.joined(separator: "|"))"
 }

@@ -1,4 +1,5 @@
 import FolderSync
+import Glibc
 import MarfaBase
 import MarfaCopy
 import TestSupport
@@ -39,6 +40,25 @@ struct MovedScenarios {
     #expect(both.deletes.isEmpty)
     #expect(try both.bench.titles() == ["copied", "copied", "moved", "plain"])
     #expect(try both.two.push().drain.drain.answered == 0)
+  }
+
+  @Test("F42 a copy of a file that cannot be read where it stands waits with the reason, and is a new item once it can")
+  func copyOfUnreadable() throws {
+    let both = try TwoFolders()
+    try both.one.write("first.md", "First.\n")
+    try both.one.push()
+    let item = try both.bench.id("first")
+    try both.copy("first.md", to: "copied.md")
+    both.machine.faults = Faults.failing(.open, name: "first.md", code: EACCES)
+    let held = try both.two.push()
+    #expect(held.scan.created == 0)
+    #expect(held.scan.flagged.map { "\($0.path) \($0.flag)" } == ["copied.md waiting"])
+    #expect(held.scan.flagged.first?.reason.contains("first.md in the folder at") == true)
+    both.machine.restart()
+    #expect(try both.two.push().scan.created == 1)
+    #expect(try both.bench.ids("first").count == 2)
+    #expect(both.one.text("first.md")?.contains("marfa_id: \(item)") == true)
+    #expect(both.two.text("copied.md")?.contains("marfa_id: \(item)") == false)
   }
 
   @Test("F-S321 offline a moved file waits; the folder left trashes only what is nowhere, and writes no file anew")
