@@ -59,6 +59,34 @@ import TestSupport
       scratch.text(entry)?.contains(#"/50%%\\$\\`off/marfa-folders" watch"#) == true, "\(scratch.text(entry) ?? "")")
   }
 
+  @Test("N4.3 an instance that a unit's process starts is a unit of its own, or is started all the same")
+  func instanceOfUnit() async throws {
+    for isTaken in [true, false] {
+      let home = try ScratchDirectory()
+      var service = MarfaFolders(home: home.path)
+      // In place of the manager, which a tester may not have: what it is asked for, then what it does, or a refusal.
+      try home.write(
+        "bin/systemd-run",
+        Array(
+          """
+          #!/bin/sh
+          echo "$@" >\(home.at("asked"))
+          \(isTaken ? "env >\(home.at("given")); while [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\"" : "exit 1")
+          """.utf8))
+      #expect(chmod(home.at("bin/systemd-run"), 0o755) == 0)
+      service.environment["PATH"] = home.at("bin") + ":/usr/bin:/bin"
+      service.environment["INVOCATION_ID"] = "0123456789abcdef0123456789abcdef"
+      service.environment["NOTIFY_SOCKET"] = home.at("notify")
+      let said = try await service.run(["--json", "--url", "local", "server"])
+      #expect(said.status == 0, "\(said.errText)")
+      let asked = try #require(home.text("asked"))
+      #expect(asked.hasPrefix("--user --scope --collect --quiet -- "), "\(asked)")
+      if isTaken { #expect(home.text("given")?.contains("NOTIFY_SOCKET") == false) }
+      let stopped = try await service.run(["instance", "stop"])
+      #expect(stopped.status == 0, "\(stopped.errText)")
+    }
+  }
+
   @Test("N-S16 N4.1 N4.2 N4.3 enabled twice and disabled once: each file is there once, valid, and gone")
   func enableAndDisable() async throws {
     #expect(try await json(["status"]) == ["enabled": "none", "running": false, "files": []])

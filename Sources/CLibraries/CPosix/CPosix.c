@@ -191,7 +191,7 @@ int marfa_spawn_detached(const char *program, char *const argv[], char *const en
   posix_spawn_file_actions_adddup2(&actions, log_descriptor, 2);
   // A working directory kept would hold its disk busy.
   posix_spawn_file_actions_addchdir_np(&actions, "/");
-  code = posix_spawn(&pid, program, &actions, &attributes, argv, envp);
+  code = posix_spawnp(&pid, program, &actions, &attributes, argv, envp);
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   return code == 0 ? (int)pid : -code;

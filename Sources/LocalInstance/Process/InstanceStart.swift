@@ -8,11 +8,14 @@ extension InstanceHome {
   /// - Parameters:
   ///   - program: our own binary, absolute; it is run as `program instance run --data DIR --idle-exit SECONDS`.
   ///   - environment: `NAME=value` lines for it; a credential among them is left out.
+  ///   - launcher: words put before the program's, of a command that becomes it in the same process, found by `PATH`. Where
+  ///     that fails the instance is started without it.
   /// - Returns: whether this call started it.
   /// - Throws: `.notReady` with the instance's own words after `patience` (10 s), or where it ended first.
   @discardableResult
   public func startOnDemand(
-    program: PathBytes, environment: [[UInt8]], idleExitSeconds: Int = 600, patience: UInt64 = 10_000_000_000
+    program: PathBytes, environment: [[UInt8]], launcher: [PathBytes] = [], idleExitSeconds: Int = 600,
+    patience: UInt64 = 10_000_000_000
   ) throws(InstanceFailure) -> Bool {
     if isAnswering() { return false }
     try make()
@@ -26,10 +29,14 @@ extension InstanceHome {
     }
     defer { withExtendedLifetime(lock) {} }
     if isAnswering() { return false }
+    var launcher = launcher
     while true {
       let (descriptor, begin) = try openLog()
       defer { close(descriptor) }
-      let pid = try spawn(program, environment, idleExitSeconds, descriptor)
+      guard let pid = try spawn(launcher, program, environment, idleExitSeconds, descriptor) else {
+        launcher = []
+        continue
+      }
       while true {
         if isAnswering() {
           // The child outlives a short command; a long-lived one must not keep its remains.
@@ -38,6 +45,10 @@ extension InstanceHome {
         }
         var code: Int32 = 0
         let hasEnded = waitpid(pid, &code, WNOHANG) == pid
+        if hasEnded, !launcher.isEmpty, !InstanceLock.holder(lockFile).isHeld, !endedBefore(code) {
+          launcher = []
+          break
+        }
         if marfa_boottime() >= deadline || hasEnded && !InstanceLock.holder(lockFile).isHeld && !endedBefore(code) {
           if !hasEnded { reapWhenEnded(pid) }
           let words = logTail(descriptor, from: begin)
@@ -71,15 +82,16 @@ extension InstanceHome {
     return (descriptor, Int64(lseek(descriptor, 0, SEEK_END)))
   }
 
+  /// - Returns: the process; nil where the launcher cannot be run.
   private func spawn(
-    _ program: PathBytes, _ environment: [[UInt8]], _ idleExitSeconds: Int, _ log: Int32
-  ) throws(InstanceFailure) -> Int32 {
-    let arguments: [[UInt8]] = [
-      program.bytes, Array("instance".utf8), Array("run".utf8), Array("--data".utf8), path.bytes,
-      Array("--idle-exit".utf8), Array("\(idleExitSeconds)".utf8),
-    ]
-    // K1.4: a credential of this command's is no business of the instance's.
-    let kept = environment.filter { !$0.starts(with: "MARFA_API_KEY=".utf8) }
+    _ launcher: [PathBytes], _ program: PathBytes, _ environment: [[UInt8]], _ idleExitSeconds: Int, _ log: Int32
+  ) throws(InstanceFailure) -> Int32? {
+    let words: [PathBytes] = launcher + [program, "instance", "run", "--data", path, "--idle-exit"]
+    let arguments = words.map(\.bytes) + [Array("\(idleExitSeconds)".utf8)]
+    // K1.4: a credential of this command's is no business of the instance's, and what a service manager tells this process
+    // is none either.
+    let own = ["MARFA_API_KEY=", "NOTIFY_SOCKET=", "INVOCATION_ID=", "WATCHDOG_PID=", "WATCHDOG_USEC="]
+    let kept = environment.filter { line in !own.contains { line.starts(with: $0.utf8) } }
     func copied(_ lines: [[UInt8]]) -> [UnsafeMutablePointer<CChar>?] {
       lines.map { line in
         (line + [0]).withUnsafeBufferPointer { $0.withMemoryRebound(to: CChar.self) { strdup($0.baseAddress!) } }
@@ -89,8 +101,9 @@ extension InstanceHome {
     let argv = copied(arguments)
     let envp = copied(kept)
     defer { for each in argv + envp { free(each) } }
-    let pid = program.withCString { marfa_spawn_detached($0, argv, envp, log) }
+    let pid = (launcher.first ?? program).withCString { marfa_spawn_detached($0, argv, envp, log) }
     guard pid > 0 else {
+      if !launcher.isEmpty { return nil }
       throw .notReady("this machine's own instance cannot be started: \(String(cString: strerror(-pid)))")
     }
     return pid

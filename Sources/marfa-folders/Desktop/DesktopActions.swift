@@ -56,9 +56,7 @@ struct DesktopActions: Sendable {
 /// Starts a program of the desktop's and waits for its end on the calling thread: as a transient unit of the user manager
 /// where this process is one of its units, so that it neither inherits the unit's limits nor ends with it (N4.3).
 private func start(_ words: [PathBytes], _ program: Program) -> Int32 {
-  guard program.variable("INVOCATION_ID") != nil, program.variable("NOTIFY_SOCKET") != nil else {
-    return runTool(words, quiet: true)
-  }
+  guard program.isUnit else { return runTool(words, quiet: true) }
   var unit: [PathBytes] = ["systemd-run", "--user", "--collect", "--quiet", "--wait"]
   for name in program.environment.keys where name.bytes.starts(with: "MARFA_".utf8) {
     // The value goes over the bus; a command line could be read by others.

@@ -22,14 +22,21 @@ extension Program {
     do throws(InstanceFailure) { return try home.ownerKey() } catch { throw MarfaError(error) }
   }
 
-  /// Starts this machine's own instance where it does not run, and waits until it answers (N2.9).
+  /// Starts this machine's own instance where it does not run, and waits until it answers (N2.9). Under a unit it becomes a
+  /// transient one of its own: it serves other commands as well, so it neither inherits the unit's limits nor ends with it
+  /// (N4.3).
   func startInstance() throws(MarfaError) {
     let home = try instanceHome()
     let lines = environment.map { $0.key.bytes + [UInt8(ascii: "=")] + $0.value.bytes }
     do throws(InstanceFailure) {
-      try home.startOnDemand(program: executable, environment: lines)
+      try home.startOnDemand(
+        program: executable, environment: lines,
+        launcher: isUnit ? ["systemd-run", "--user", "--scope", "--collect", "--quiet", "--"] : [])
     } catch { throw MarfaError(error) }
   }
+
+  /// Whether this process is a service of the user manager (N4.3).
+  var isUnit: Bool { variable("INVOCATION_ID") != nil && variable("NOTIFY_SOCKET") != nil }
 
   /// This program's own file.
   var executable: PathBytes {

@@ -18,14 +18,14 @@ struct CallFaultTests {
   @Test(
     "A sync in which one call of the disk fails comes to what an untroubled one comes to", arguments: Trouble.allCases)
   func eachCall(_ trouble: Trouble) throws {
-    try eachCall(trouble, step: 19) { try TroubledDay().outcome(disk: $0) }
+    try eachCall(trouble, step: 29) { try TroubledDay().outcome(disk: $0) }
   }
 
   @Test(
     "Syncs of two folders in which one call of the disk fails bring each file where untroubled ones bring it",
     arguments: Trouble.allCases, [false, true])
   func eachCallBetween(_ trouble: Trouble, _ otherVolume: Bool) throws {
-    try eachCall(trouble, step: 13) { try TroubledMove(otherVolume: otherVolume).outcome(disk: $0) }
+    try eachCall(trouble, step: 41) { try TroubledMove(otherVolume: otherVolume).outcome(disk: $0) }
   }
 
   private func eachCall<Outcome: Equatable>(
