@@ -47,11 +47,10 @@ extension WorkingCopy {
     func flush(always: Bool = true) throws(MarfaError) {
       // From a slow server each page is a while's work: what came within half a second is shown and kept.
       guard always || gathered.isFull || context.clock.monotonic - stored > 500_000_000 else { return }
-      defer {
-        gathered = Gathered(progress: gathered.progress)
-        stored = context.clock.monotonic
-      }
       try storePages(gathered, generation)
+      // Rows that could not be stored stay gathered: the progress is never stored without them.
+      gathered = Gathered(progress: gathered.progress)
+      stored = context.clock.monotonic
     }
     while gathered.progress.listing < types.count + slice.edgeTypes.count {
       let state = gathered.progress
